@@ -5,6 +5,8 @@
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/source/gpu_nest.hpp>
 #include <sinter/backend/cuda/source/source.hpp>
+#include <sinter/backend/cuda/source/tensor.hpp>
+#include <sinter/backend/cuda/source/transpose.hpp>
 #include <sinter/kernel/loop_nest/interpreter.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
 #include <sinter/kernel/loop_nest/verify.hpp>
@@ -20,16 +22,31 @@
 namespace sinter_test {
 using namespace sinter;
 
-/// A kernel with its numbers and its nest, which refers to it.
+/// A kernel with its numbers and its nest, which refers to it. Products are those of the ordinary units.
 struct GpuNest {
   GpuNest(const Kernel& kernel, const BoundGeometry& geometry, const Schedule& schedule = {}, int multiprocessors = 132,
           bool is_aligned = true)
       : bound(cuda_source_detail::bind_kernel(kernel, geometry)) {
     target.multiprocessors = multiprocessors;
+    if (kernel.kind == KernelKind::contraction && take_product(is_aligned)) return;
+    if (bound.reduced.empty())
+      if (auto across = cuda_source_detail::build_transpose_nest(bound)) {
+        nest = std::move(*across);
+        return;
+      }
     nest = cuda_source_detail::build_gpu_nest(bound, {schedule, target, is_aligned});
   }
   GpuNest(const GpuNest&) = delete;
   GpuNest& operator=(const GpuNest&) = delete;
+
+  bool take_product(bool is_aligned) {
+    cuda_source_detail::Writer writer(bound, target, 0, is_aligned);
+    cuda_source_detail::ProductWriter product(writer);
+    if (!product.choose()) return false;
+    product.run();
+    nest = product.nest();
+    return true;
+  }
 
   cuda_source_detail::BoundKernel bound;
   cuda::Target target;

@@ -128,6 +128,12 @@ TEST_CASE("nests of a GPU: the interpreter against the oracle") {
       {"graph(%x: f32[300, s0]) { return cumsum(abs(%x)) {axes=[0], exclusive} }", "in order, float sums compensated"},
       {"graph(%x: f64[s0, 900]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1], exclusive} }", "a tree"},
       {"graph(%x: f32[s0, 1001], %y: f32[1001]) { return tanh(add(%x, %y)), mul(%x, 2) }", "ahead"},
+      {"graph(%x: f32[s0, 12, 33], %w: f32[33, 130]) { return matmul(reshape(relu(%x)) {shape=[12*s0, 33]}, %w) }",
+       "call gemm"},
+      {"graph(%x: f64[900, s0], %w: f64[900, 31], %b: f64[31]) { return tanh(add(matmul(permute(%x) {axes=[1, 0]}, "
+       "%w), %b)) }",
+       "from its blocks"},
+      {"graph(%x: f32[45, s0, 20]) { return add(permute(%x) {axes=[2, 1, 0]}, 1) }", "call transpose"},
   };
   for (const Row& row : rows) {
     GpuNestBackend nests(InterpretMode::exact);
@@ -177,6 +183,40 @@ TEST_CASE("nests of a GPU: CUDA C that is written from them leaves the same bits
     const Outcome outcome = compare(nests, emulated, test_case, Closeness::same_bits);
     INFO("seed " << seed << "\n" << describe(test_case) << outcome.reason << outcome.difference);
     CHECK((!outcome.is_declined && static_cast<bool>(outcome)));
+  }
+}
+
+TEST_CASE("nests of a GPU: tiles of products and transposes leave the bits of the CUDA C that is written from them") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  struct Row {
+    const char *graph, *has;  // what the nest has
+    int multiprocessors;
+  };
+  constexpr Row rows[] = {
+      {"graph(%x: f32[s0, 784], %w: f32[784, 44], %b: f32[44]) { return maximum(add(matmul(%x, %w), %b), 0) }",
+       "over 8 lanes in vectors of 8", 132},  // teams, and pieces
+      {"graph(%x: f32[s0, 300], %w: f32[300, 130]) { return matmul(relu(%x), %w) }", "in tiles of 128", 2},
+      {"graph(%x: f64[2, s0, 700], %w: f64[2, 33, 700]) { return matmul(%x, permute(%w) {axes=[0, 2, 1]}) }",
+       "from its blocks", 132},
+      {"graph(%x: i32[s0, 45], %w: i32[45, 67], %r: i32[s0, 67]) { return sub(matmul(%x, %w), %r), matmul(%x, %w) }",
+       "call gemm", 132},
+      {"graph(%x: f32[50, 3, s0], %y: f32[s0, 3, 50]) { return mul(permute(%x) {axes=[2, 1, 0]}, %y) }",
+       "call transpose", 132},
+  };
+  for (const Row& row : rows) {
+    EmulatedCuda emulated(row.multiprocessors, cuda::GemmAlgorithm::fma);
+    GpuNestBackend nests(InterpretMode::exact, row.multiprocessors);
+    const Graph graph = parse_graph(row.graph);
+    const auto interpreted = build_plan(run_pipeline(graph), fused({&nests})),
+               plan = build_plan(run_pipeline(graph), fused({&emulated}));
+    INFO(row.graph);
+    const std::int64_t symbols[] = {70};
+    const PlanStep& last = interpreted->steps().back();
+    CHECK_THAT(text(GpuNest(last.kernel, bind(last.geometry, symbols), {}, row.multiprocessors).nest),
+               Catch::Contains(row.has));
+    const auto inputs = random_inputs(graph, std::vector<std::int64_t>{70});
+    const auto found = run(*plan, inputs), wanted = run(*interpreted, inputs);
+    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(difference(found[i], wanted[i], 0) == "");
   }
 }
 #endif

@@ -32,6 +32,12 @@ constexpr const char* scan_graph = "graph(%x: f32[4096, 1000]) { return mul(cums
 constexpr const char* cut_scan_graph = "graph(%x: f32[3, 100000]) { return cumsum(%x) {axes=[1]} }";
 constexpr const char* scan_of_scan_graph =
     "graph(%x: f32[500, 700]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1]} }";
+constexpr const char* product_graph =
+    "graph(%x: f32[64, 784], %w: f32[784, 96], %b: f32[96]) { return maximum(add(matmul(%x, %w), %b), 0) }";
+constexpr const char* short_product_graph =
+    "graph(%x: f32[1000, 24], %w: f32[24, 768]) { return matmul(relu(%x), %w) }";
+constexpr const char* transpose_graph =
+    "graph(%x: f32[64, 100], %y: f32[100, 64]) { return mul(permute(%x) {axes=[1, 0]}, %y) }";
 constexpr const char* pointwise_graph = "graph(%x: f32[64, 100], %y: f32[100]) { return tanh(add(%x, %y)) }";
 
 std::string error_of(const LoopNest& nest) {
@@ -51,6 +57,13 @@ Loop& loop_of_range(LoopNest& nest, LoopMode mode, LoopRange range) {
   for (Loop& loop : nest.loops)
     if (loop.mode == mode && loop.range == range) return loop;
   throw std::logic_error("no such loop");
+}
+
+/// The place of the first loop with this range.
+std::size_t place_of(const LoopNest& nest, LoopRange range) {
+  for (std::size_t place = 0; place < nest.nodes.size(); ++place)
+    if (nest.nodes[place].kind == NestNodeKind::loop && nest.loop_of(nest.nodes[place]).range == range) return place;
+  throw std::logic_error("no loop with this range");
 }
 
 struct Mutation {
@@ -96,6 +109,32 @@ const Mutation mutations[] = {
      "does not walk the whole axis"},
     {"no second launch", full_graph, [](LoopNest& n) { drop(n, NestNodeKind::stage, 1); }, "a store is missing"},
     {"no step", softmax_graph, [](LoopNest& n) { drop(n, NestNodeKind::step); }, "not one step at each point"},
+    {"no call", short_product_graph, [](LoopNest& n) { open_up(n, nth(n, NestNodeKind::call)); },
+     "a loop of another machine"},
+    {"no tiles", short_product_graph, [](LoopNest& n) { open_up(n, place_of(n, LoopRange::tiles)); },
+     "a block outside a loop over blocks"},
+    {"tiles of k", short_product_graph, [](LoopNest& n) { n.loops[0].axes = n.calls[0].k; },
+     "tiles of an axis that is no row or column"},
+    {"whole rows in a tile", short_product_graph,
+     [](LoopNest& n) { n.loops[n.nodes[place_of(n, LoopRange::tile)].first].range = LoopRange::whole; },
+     "a loop of another machine"},
+    {"operands in each other's place", short_product_graph, [](LoopNest& n) { std::swap(n.calls[0].a, n.calls[0].b); },
+     "in each other's place"},
+    {"results while tiles are read", short_product_graph, [](LoopNest& n) { drop(n, NestNodeKind::barrier); },
+     "other lanes may still read"},
+    {"pieces that are not kept", product_graph, [](LoopNest& n) { drop(n, NestNodeKind::keep); },
+     "its sums are not made"},
+    {"no launch that adds pieces", product_graph, [](LoopNest& n) { drop(n, NestNodeKind::stage, 1); },
+     "a store is missing"},
+    {"pieces that are the whole", product_graph,
+     [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::fold)].part = FoldPart::whole; }, "does not walk the whole axis"},
+    {"an epilogue before its sums", product_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::compute, 1, nth(n, NestNodeKind::fold, 1)); },
+     "uses a value that is not there yet"},
+    {"a product in the place of a transpose", transpose_graph, [](LoopNest& n) { n.calls[0].kind = CallKind::gemm; },
+     "a call of what is no product"},
+    {"a transpose of what lies in order", transpose_graph, [](LoopNest& n) { std::swap(n.ids[0], n.ids[1]); },
+     "has no neighbours along rows"},
 };
 
 const Mutation scan_mutations[] = {
@@ -173,7 +212,8 @@ TEST_CASE("GPU nest: the interpreter refuses a nest that was made for other numb
 
 TEST_CASE("GPU nest: docs/design/loop_nest.md shows what the code prints") {
   const auto softmax = nest_of(softmax_graph), sum = nest_of(full_graph), online = nest_of(long_graph),
-             scan = nest_of(scan_graph), cut = nest_of(cut_scan_graph);
+             scan = nest_of(scan_graph), cut = nest_of(cut_scan_graph),
+             product = nest_of(product_graph), across = nest_of(transpose_graph);
   const std::string all = text(online->nest);
   check_blocks(
       "docs/design/loop_nest.md",
@@ -182,6 +222,8 @@ TEST_CASE("GPU nest: docs/design/loop_nest.md shows what the code prints") {
         all.substr(all.find("      fold"), all.find("      for a1", all.find("rescale")) - all.find("      fold"))},
        {"GPU nest of a sum", text(sum->nest)},
        {"GPU nest of a scan", text(scan->nest)},
-       {"GPU nest of a scan in pieces", text(cut->nest)}});
+       {"GPU nest of a scan in pieces", text(cut->nest)},
+       {"GPU nest of a product", text(product->nest)},
+       {"GPU nest of a transpose", text(across->nest)}});
 }
 #endif

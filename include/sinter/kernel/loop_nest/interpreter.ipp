@@ -212,7 +212,8 @@ class NestInterpreter {
   }
   LaneShape lane_shape(std::size_t fold) const {
     const Loop& l = nest_.loop_of(nest_.nodes[fold + 1]);
-    const bool is_row = (l.axes >> nest_.vector_axis & 1) != 0 || is_over_blocks(l), has_scan = k_.has_scan();
+    const bool is_along = (l.axes >> nest_.vector_axis & 1) != 0, has_scan = k_.has_scan();
+    const bool is_row = is_along || (is_over_blocks(l) && !nest_.has_gemm());
     const std::int64_t width = is_over_blocks(l) ? 1 : l.step;
     return {.lanes = l.lanes,
             .width = width,
@@ -220,6 +221,7 @@ class NestInterpreter {
             .tile = l.lanes * l.copies * width,
             .parts = has_scan ? l.copies : 1,
             .is_row = is_row,
+            .is_in_order = nest_.has_gemm(),
             .has_warps_in_order = has_scan};
   }
   std::unique_ptr<CellFold> fold_over_lanes(std::size_t place, Inst inst, bool is_online_sum) const {

@@ -49,19 +49,21 @@ struct JoinedAxes {
 
 /// Points are dealt out to `lanes` threads, `width` neighbours at a time, or (`is_row` false) point by point, each of
 /// them in `columns` columns. Each lane takes in its own in order. Lanes of a row are put together in halves in each
-/// warp, then warps in halves; lanes of columns in halves. A lane may have `parts`, to which its points of a tile go one
-/// each, and which are put together in order.
+/// warp, then warps in halves; lanes of columns in halves; teams of a product in order. A lane may have `parts`, to which
+/// its points of a tile go one each, and which are put together in order.
 struct LaneShape {
   std::int64_t lanes = 1, width = 1, columns = 1;
   std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones
   std::int64_t parts = 1;
-  bool is_row = true, has_warps_in_order = false;
+  bool is_row = true, is_in_order = false, has_warps_in_order = false;
 };
 
 /// Calls merge(first, count, distance): each of lanes [first, first + count) takes in the one at that distance.
 template <class Merge>
 void merge_lanes(const LaneShape& shape, Merge&& merge) {
   constexpr std::int64_t warp = 32;
+  for (std::int64_t lane = 1; shape.is_in_order && lane < shape.lanes; ++lane) merge(0, 1, lane, 1);
+  if (shape.is_in_order) return;
   const std::int64_t inside = shape.is_row ? std::min(shape.lanes, warp) : shape.lanes;
   for (std::int64_t first = 0; first < shape.lanes; first += inside)
     for (std::int64_t half = inside / 2; half >= 1; half /= 2) merge(first, half, half, std::int64_t{1});
@@ -84,7 +86,7 @@ class LaneFold final : public CellFold {
   }
   void take(Cells arguments, std::int64_t count) override {
     if (!shape_.is_row) {
-      const std::int64_t lane = taken_++ % shape_.lanes;
+      const std::int64_t lane = taken_++ / shape_.width % shape_.lanes;
       for (std::int64_t c = 0; c < count; ++c) take_one(lane * shape_.columns + c, arguments, c);
       return;
     }
@@ -92,8 +94,8 @@ class LaneFold final : public CellFold {
       take_one(taken_ / shape_.width % (shape_.lanes * shape_.parts), arguments, i);
   }
   void take_block(Cells states) override {
-    Cell& lane = lanes_[as_index(taken_++ % shape_.lanes)];
-    lane = joined(lane, *static_cast<const Cell*>(states[0]));
+    Cell* const lane = &lanes_[as_index(taken_++ % shape_.lanes * shape_.columns)];
+    for (std::int64_t c = 0; c < shape_.columns; ++c) lane[c] = joined(lane[c], static_cast<const Cell*>(states[0])[c]);
   }
   void finish(std::span<void* const> states, std::int64_t count) override {
     const std::int64_t columns = shape_.columns;

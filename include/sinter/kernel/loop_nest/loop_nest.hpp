@@ -66,14 +66,20 @@ struct Buffer {
   bool lasts = false;       // a workspace: from run to run, where what it holds is made of constants
 };
 
-/// What stays written by hand. `gemm`: register tiles, packed panels, products of a vector.
-enum class CallKind : std::uint8_t { gemm };
+/// What stays written by hand. `gemm`: register tiles, packed panels, products of a vector, tensor cores. `transpose`:
+/// a tile of what is read across its rows passes through memory that threads share.
+enum class CallKind : std::uint8_t { gemm, transpose };
 
-/// Work that a renderer does its own way, with the result of the loops that stand below: sums of products `value` of
-/// the operands `a`, which varies along rows `m`, and `b` along columns `n`, over `k` in the Kernel's order. What
-/// follows the sums at each point is the epilogue.
+/// How a call adds up: as the fold in it says, or in an order of the machine's own (tensor cores, a library).
+enum class CallOrder : std::uint8_t { stated, own };
+
+/// Work that a renderer does its own way, with the result of the loops that stand below. `gemm`: sums of products
+/// `value` of the operands `a`, which varies along rows `m`, and `b` along columns `n`, over `k`; what follows the sums
+/// at each point is the epilogue. `transpose`: what is loaded ahead has its neighbours along rows, all else along
+/// columns.
 struct Call {
   CallKind kind = CallKind::gemm;
+  CallOrder order = CallOrder::stated;
   InstId value = no_inst, a = no_inst, b = no_inst;
   AxisMask m = 0, n = 0, k = 0;
 };
@@ -180,6 +186,7 @@ struct LoopNest {
   /// The place of a variant's node; nodes.size() where the nest has none of that kind.
   std::size_t find(VariantKind kind) const;
   bool has(VariantKind kind) const { return find(kind) < nodes.size(); }
+  bool has_gemm() const { return !calls.empty() && calls[0].kind == CallKind::gemm; }
 };
 
 /// What FoldPart::online folds: sum(exp(value - shift)), where the shift mostly is max(value). Milakov and Gimelshein,

@@ -80,7 +80,7 @@ class NestText {
     switch (node.kind) {
       case NestNodeKind::variant: return std::string("variant ") + variants[as_index(nest_.variants[node.first])];
       case NestNodeKind::stage:
-        return nest_.is_on_gpu ? "stage in blocks of " + std::to_string(node.count) + " threads" : "stage";
+        return node.count != 0 ? "stage in blocks of " + std::to_string(node.count) + " threads" : "stage";
       case NestNodeKind::loop: return loop(nest_.loop_of(node));
       case NestNodeKind::fold: return fold(node);
       case NestNodeKind::call: return call(nest_.calls[node.first]);
@@ -97,8 +97,9 @@ class NestText {
   }
 
   static std::string call(const Call& c) {
-    return "call gemm for " + value(c.value) + ": rows " + axes(c.m) + ", columns " + axes(c.n) + ", sums along " +
-           axes(c.k);
+    const std::string tile = ": rows " + axes(c.m) + ", columns " + axes(c.n);
+    if (c.kind == CallKind::transpose) return "call transpose" + tile;
+    return "call gemm for " + value(c.value) + tile + ", sums along " + axes(c.k);
   }
 
   static std::string loop(const Loop& loop) {
@@ -120,7 +121,7 @@ class NestText {
     if (loop.mode == LoopMode::task) line += loop.axes == 0 ? " as a task" : " as tasks";
     if (loop.mode == LoopMode::grid) line += " in the grid";
     if (loop.mode == LoopMode::grid && loop.lanes > 1) line += ", " + std::to_string(loop.lanes) + " threads for each";
-    if (loop.mode == LoopMode::lanes) line += " over " + std::to_string(loop.lanes) + " lanes";
+    if (loop.mode == LoopMode::lanes && loop.lanes > 1) line += " over " + std::to_string(loop.lanes) + " lanes";
     if (loop.mode == LoopMode::lanes && !is_over_blocks(loop) && loop.step > 1) line += " in vectors of " + step;
     if (loop.copies > 1) line += ", " + std::to_string(loop.copies) + " side by side";
     if (loop.tail == LoopTail::mask) line += ", tail masked";
@@ -136,12 +137,18 @@ class NestText {
     return "256 bytes of lanes" + (folds != 0 ? " (" + with_state + " of what has states)" : std::string());
   }
 
+  std::string order_of_gemm(const NestNode& fold, const Loop& loop) const {
+    if (fold.part != FoldPart::finish && nest_.calls[0].order == CallOrder::own) return "in an order of its own";
+    return loop.lanes == 1 ? "in order" : "lanes in order";
+  }
   /// The order of threads, which the schedule gives.
   std::string fold_over_lanes(const NestNode& node) const {
     const Loop& loop = nest_.loop_of((&node)[1]);  // a fold's loop follows it
     const std::string over = values(node) + " over " + axes(loop.axes);
     const bool is_row = (loop.axes >> nest_.vector_axis & 1) != 0 || node.part == FoldPart::finish;
-    const std::string lanes = loop.lanes == 1               ? "in order"
+    const std::string by_fma = node.part == FoldPart::finish ? "" : "by fma, ";
+    const std::string lanes = nest_.has_gemm()              ? by_fma + order_of_gemm(node, loop)
+                              : loop.lanes == 1             ? "in order"
                               : loop.lanes <= 32 || !is_row ? "lanes in halves"
                               : k_.has_scan()               ? "lanes of a warp in halves, warps in order"
                                                             : "lanes of a warp in halves, then warps";

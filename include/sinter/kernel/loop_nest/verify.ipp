@@ -176,7 +176,10 @@ class NestVerifier {
       require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
     else require((l.axes & at_.blocks) == 0, place, "an axis that is walked by blocks");
     const bool has_tiles = l.range == LoopRange::tiles || l.range == LoopRange::tile;
-    require(!nest_.is_on_gpu || !has_tiles, place, "tiles on a GPU");
+    if (has_tiles)
+      require(
+          !nest_.calls.empty() && (l.axes & (nest_.calls[0].m | nest_.calls[0].n)) != 0 && std::has_single_bit(l.axes),
+          place, "tiles of an axis that is no row or column of a call");
     if (nest_.is_on_gpu) return;
     require(!is_over_blocks(l) || l.range == LoopRange::blocks, place, "a range of a GPU");
     if (l.mode != LoopMode::task || l.range != LoopRange::whole)
@@ -184,9 +187,6 @@ class NestVerifier {
     if (l.range == LoopRange::blocks || l.range == LoopRange::block)
       require(l.axes == axis_bit(nest_.vector_axis) && (l.axes & facts_.reduced) != 0, place,
               "blocks of an axis whose fold has none");
-    if (has_tiles)
-      require(!nest_.calls.empty() && (l.axes & (nest_.calls[0].m | nest_.calls[0].n)) != 0, place,
-              "tiles of an axis that is no row or column of a call");
     if (l.range == LoopRange::tiles) require(l.mode == LoopMode::task, place, "tiles that are not tasks");
     if (l.range == LoopRange::tile) require(l.mode != LoopMode::task, place, "points of a tile that are tasks");
     if (l.mode == LoopMode::serial)
@@ -220,12 +220,30 @@ class NestVerifier {
     const Loop& rows = nest_.loop_of(nest_.nodes[place + 1]);
     require(!in_call_ && folds_.empty() && !at_.has_vector, place, "a call inside of loops that are not tasks");
     require(rows.axes == c.m && rows.range == LoopRange::tile, place, "its loop does not walk the rows of a tile");
-    require((facts_.values[c.a].axes & c.n) == 0 && (facts_.values[c.b].axes & c.m) == 0, place,
-            "its operands stand in each other's place");
+    if (c.kind == CallKind::gemm)
+      require((facts_.values[c.a].axes & c.n) == 0 && (facts_.values[c.b].axes & c.m) == 0, place,
+              "its operands stand in each other's place");
     in_call_ = true;
     loop(place + 1);
     in_call_ = false;
-    require(!facts_.values[c.value].is_live || folded_[c.value], place, "its sums are not made");
+    if (c.kind == CallKind::transpose) return check_crossed(place, c);
+    require(!facts_.values[c.value].is_live || folded_[c.value] || has_pieces(c.value), place, "its sums are not made");
+  }
+  bool has_pieces(InstId sums) const {
+    for (std::size_t b = 0; b < kept_.size(); ++b)
+      if (kept_[b].is_there && kept_[b].known == Known::part && nest_.buffers[b].value == sums) return true;
+    return false;
+  }
+  /// What a transpose loads ahead lies side by side along rows.
+  void check_crossed(std::size_t place, const Call& c) const {
+    for (std::size_t inside = place; inside < nest_.nodes[place].end; ++inside) {
+      const NestNode& n = nest_.nodes[inside];
+      if (n.kind != NestNodeKind::compute || n.axis == 0) continue;
+      for (const InstId id : nest_.ids_of(n))
+        require(k_.body[id].prim == Prim::load &&
+                    k_.accesses[k_.body[id].access].stride[as_index(std::countr_zero(c.m))] == StrideClass::unit,
+                inside, "what has no neighbours along rows passes through shared memory");
+    }
   }
 
   bool is_pieces(const Loop& l) const { return is_over_blocks(l) && l.axes == facts_.reduced; }
@@ -242,10 +260,12 @@ class NestVerifier {
     const bool has_vectors = (l.axes >> nest_.vector_axis & 1) != 0;
     check_pieces(place, l);
     require(std::has_single_bit(unsigned{l.lanes}), place, "lanes that are no power of two");
+    if (in_call_) return check_threads_of_call(place, l);
     switch (l.mode) {
       case LoopMode::serial:
       case LoopMode::task: return require(false, place, "a loop of another machine");
       case LoopMode::grid:
+        if (l.range == LoopRange::tiles) return check_tiles_of_grid(place, l);
         require(at_.level <= NestLevel::outer && !at_.is_in_lanes && folds_.empty(), place,
                 "the grid is not outermost");
         require(l.range == LoopRange::whole || is_over_blocks(l), place, "a range of vectors");
@@ -270,11 +290,28 @@ class NestVerifier {
     }
   }
 
+  void check_tiles_of_grid(std::size_t place, const Loop& l) const {
+    require(at_.level <= NestLevel::outer && folds_.empty() && l.tail == LoopTail::none, place,
+            "the grid is not outermost");
+  }
+  /// What a group's threads do inside of a tile is the call's matter; k is shared out once.
+  void check_threads_of_call(std::size_t place, const Loop& l) const {
+    if (l.mode == LoopMode::lanes)
+      return require(l.axes == facts_.reduced && !at_.is_in_lanes && !folds_.empty(), place,
+                     "lanes share out all reduced axes, once");
+    require(l.mode == LoopMode::serial || l.mode == LoopMode::vector, place, "a loop of another machine");
+    require(l.range == LoopRange::tile, place, "not the points of a tile");
+    if (l.mode == LoopMode::vector)
+      require(l.axes == axis_bit(nest_.vector_axis) && l.step == nest_.lanes && l.tail == LoopTail::mask, place,
+              "its vectors are not those of the nest");
+  }
+
   void fold(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto ids = nest_.ids_of(n);
     check_fold(place);
-    require(in_call_ == !nest_.calls.empty(), place, "sums of products outside of their call");
+    const bool is_second = nest_.is_on_gpu && n.part == FoldPart::finish;
+    require(in_call_ == (nest_.has_gemm() && !is_second), place, "sums of products outside of their call");
     if (n.part == FoldPart::scan) return scan(place, ids);
     if (folds_.empty()) {
       const bool may_be_scans = nest_.is_on_gpu && (n.part == FoldPart::blocks || n.part == FoldPart::before);
@@ -448,7 +485,7 @@ class NestVerifier {
     if (inst.prim == Prim::gather) require(!has_check_[id] || at_.checked[id], place, "an index that is not checked");
     if (reads_memory(inst.prim)) {
       require(!may_be_written(inst.access), place, "reads an operand after it was written");
-      at_.has_barrier = false;
+      at_.has_barrier = at_.has_barrier && in_call_ && folds_.empty();  // an epilogue reads where it writes
     }
     at_.known[id] = Known::yes;
   }
@@ -536,8 +573,9 @@ class NestVerifier {
     require(is_known(s.value), place, "stores a value that is not there yet");
     require(at_.blocks == 0 && at_.points == (is_inner ? all_ : parallel_) && !at_.lacks_last, place,
             "not once at each of its points");
-    const bool has_own_thread = lanes_ == 1 && k_.has_scan();  // threads without an item read nothing
-    require(!nest_.is_on_gpu || facts_.reduced == 0 || is_inner || at_.has_barrier || has_own_thread, place,
+    // Threads without an item of a scan read nothing, and whoever adds pieces of a product has its results alone.
+    const bool is_own = lanes_ == 1 && (k_.has_scan() || (nest_.has_gemm() && !in_call_));
+    require(!nest_.is_on_gpu || facts_.reduced == 0 || is_inner || at_.has_barrier || is_own, place,
             "other lanes may still read what it writes");
     stored_[number] = true;
   }

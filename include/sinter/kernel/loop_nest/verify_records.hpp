@@ -32,15 +32,17 @@ class NestRecords {
     header(nest_.is_on_gpu ? nest_.vector_axis == 0 || (nest_.vector_axis > 0 && nest_.vector_axis < kernel.rank())
                            : nest_.vector_axis == kernel.rank() - 1 - is_product,
            "the vector axis is not the last parallel one");
-    header(nest_.calls.size() == is_product, "not one call for a product");
-    for (const Call& call : nest_.calls) header(is_gemm(kernel, call), "a call of what is no product");
+    header(nest_.is_on_gpu ? nest_.calls.size() <= 1 : nest_.calls.size() == is_product, "not one call for a product");
+    for (const Call& call : nest_.calls)
+      header(call.kind == CallKind::gemm ? is_gemm(call) : is_transpose(call), "a call of what is no product");
     for (const Buffer& buffer : nest_.buffers)
       header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
     for (const Loop& loop : nest_.loops) {
       header((loop.axes >> kernel.rank()) == 0 && loop.copies > 0 && loop.lanes > 0 &&
                  (loop.step > 0 || (loop.step == 0 && loop.range == LoopRange::tiles)),
              "a loop without an axis or a step");
-      header(loop.mode == LoopMode::vector || (loop.mode >= LoopMode::grid) == nest_.is_on_gpu,
+      const bool is_in_tile = loop.range == LoopRange::tile && loop.mode == LoopMode::serial;
+      header(loop.mode == LoopMode::vector || is_in_tile || (loop.mode >= LoopMode::grid) == nest_.is_on_gpu,
              "a loop of another machine");
     }
     for (std::size_t place = 0; place < nest_.nodes.size(); ++place) node(place);
@@ -51,14 +53,30 @@ class NestRecords {
   static void header(bool holds, const char* what) {
     if (!holds) throw_bad_nest("the nest", what);
   }
-  static bool is_gemm(const Kernel& kernel, const Call& call) {
-    const int k = kernel.rank() - 1;
-    if (k < 2 || call.value >= kernel.body.size() || kernel.body[call.value].prim != Prim::contract) return false;
+  bool is_gemm(const Call& call) const {
+    const Kernel& kernel = *nest_.kernel;
+    if (call.value >= kernel.body.size() || kernel.body[call.value].prim != Prim::contract) return false;
     const Inst& contract = kernel.body[call.value];
     const bool takes = (call.a == contract.args[0] && call.b == contract.args[1]) ||
                        (call.b == contract.args[0] && call.a == contract.args[1]);
-    return takes && call.m == axis_bit(k - 2) && call.n == axis_bit(k - 1) && call.k == axis_bit(k);
+    return takes && (nest_.is_on_gpu ? has_axes_of_gemm(call) : has_last_axes(call));
   }
+  bool has_last_axes(const Call& call) const {
+    const int k = nest_.kernel->rank() - 1;
+    return k >= 2 && call.m == axis_bit(k - 2) && call.n == axis_bit(k - 1) && call.k == axis_bit(k);
+  }
+  bool has_axes_of_gemm(const Call& call) const {
+    AxisMask reduced = 0;
+    for (int a = 0; a < nest_.kernel->rank(); ++a) reduced |= nest_.kernel->is_reduced(a) ? axis_bit(a) : AxisMask{0};
+    return has_parallel_axes(call, reduced) && call.k == reduced && std::has_single_bit(call.k);
+  }
+  /// Rows and columns are an axis each.
+  bool has_parallel_axes(const Call& call, AxisMask reduced) const {
+    const auto both = static_cast<AxisMask>(call.m | call.n);
+    return std::has_single_bit(call.m) && std::has_single_bit(call.n) && call.m != call.n && (both & reduced) == 0 &&
+           (both >> nest_.kernel->rank()) == 0 && call.n == axis_bit(nest_.vector_axis);
+  }
+  bool is_transpose(const Call& call) const { return nest_.is_on_gpu && has_parallel_axes(call, 0); }
   void node(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto require = [&](bool holds, const char* what) {

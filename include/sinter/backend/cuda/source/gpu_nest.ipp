@@ -96,11 +96,6 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
                       .range = LoopRange::block,
                       .step = nest_.lanes});
   }
-  /// Ends all that is open from this node on.
-  void close_from(std::size_t place) {
-    for (std::size_t i = place; i < nest_.nodes.size(); ++i)
-      if (nest_.nodes[i].end == 0) close(i);
-  }
 
   // ---- elementwise
 

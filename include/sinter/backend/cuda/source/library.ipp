@@ -179,7 +179,8 @@ SINTER_DECL void ProductWriter::run_library(bool with_epilogue) {
   product.scratch_place = as_index(bytes);
   w.add_workspace(bytes);
   w.set_call(cuda::make_library_product(product));
-  shape.splits = 1;
+  shape.call.order = CallOrder::own;
+  build_nest({.piece = product.depth});
   w.set_vector(shape.column_axis, product.columns % 4 == 0 ? 4 : 1);
   write_finish();
 }

@@ -117,32 +117,18 @@ class PointwiseWriter {
         w.name[id] = v;
       }
     }
-    write_elements(elementwise);
+    w.compute_elements(elementwise, index_, has_tail_ ? in_range("j") + w.extent(axis_) : std::string());
     write_stores();
     close_item();
   }
 
-  void write_elements(const std::vector<InstId>& elementwise) {
-    for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
-      w.line(memory_type(bound.inst(bound.kernel.stores[s].value).dtype) + " s" + Writer::str(static_cast<int>(s)) +
-             "[" + Writer::str(width_) + "];");
-    w.unroll("for (int j = 0; j < " + Writer::str(width_) + "; ++j)");
-    if (has_tail_) w.open("if (" + in_range("j") + w.extent(axis_) + ")");
-    for (InstId id : elementwise) w.line("const " + w.declaration(id) + " = " + w.value_of(id, index_, "j") + ";");
-    for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
-      w.line("s" + Writer::str(static_cast<int>(s)) + "[j] = " + w.name[bound.kernel.stores[s].value] + ";");
-    if (has_tail_) w.close();
-    w.close();
-  }
-
   void write_stores() {
+    if (!has_tail_) return w.store_elements(index_);
     for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s) {
       const Store& store = bound.kernel.stores[s];
       const std::string source = "s" + Writer::str(static_cast<int>(s));
       if (w.along(store.access) == Along::constant) {
         w.store_one(store, source + "[0]", index_, "");
-      } else if (!has_tail_) {
-        w.store_vector(store, source, index_);
       } else {
         w.open("if (" + in_range(Writer::str(width_ - 1)) + w.extent(axis_) + ")");
         w.store_vector(store, source, index_);

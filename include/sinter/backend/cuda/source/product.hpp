@@ -1,29 +1,34 @@
 // The class that writes a product of matrices: its choices, and what the algorithms to compute it share (how operands
-// are fetched, what follows the product, the pieces of a cut axis). product.ipp has the kernel on the ordinary units,
-// tensor.ipp the one on tensor cores.
+// are fetched, what follows the product, the pieces of a cut axis). Choices become a loop nest, whose tiles are calls:
+// what stands around a tile is written from that. product.ipp has the kernel on the ordinary units, tensor.ipp the one
+// on tensor cores.
 #pragma once
 
 #include <sinter/backend/cuda/product/library_product.hpp>
 #include <sinter/backend/cuda/source/gemm_operand.hpp>
 #include <sinter/backend/cuda/source/library.hpp>
 #include <sinter/backend/cuda/source/writer.hpp>
+#include <sinter/kernel/loop_nest/product.hpp>
 
 #include <optional>
+#include <span>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
 struct ProductShape {
+  Call call;
   InstId contract = no_inst;
   int row_axis = -1, column_axis = -1, depth_axis = -1;
   AxisList batch;
   GemmOperand left, right;
   int rows = 128, columns = 128, depth = 16;  // of a tile
   int thread_rows = 8, thread_columns = 8;
+  int launch_threads = 0;              // of a block; 0: those that compute
   int teams = 1;                       // of threads: each takes its part of a tile's depth, and their sums are added
   std::int64_t splits = 1, chunk = 0;  // of the reduced axis
   int team_threads() const { return rows / thread_rows * (columns / thread_columns); }
-  int threads() const { return team_threads() * teams; }
+  int threads() const { return launch_threads != 0 ? launch_threads : team_threads() * teams; }
 };
 
 /// Below, a product is never offered to the library: opening it takes a process some tenths of a second, and a
@@ -35,6 +40,9 @@ class ProductWriter {
   explicit ProductWriter(Writer& writer) : w(writer), bound(writer.bound) {}
 
   bool choose();
+  /// From the tile that was chosen to the nest; before anything is written.
+  void lay_out();
+  const LoopNest& nest() const { return nest_; }
   /// The GEMM algorithms that are open, the one preferred by the heuristic first.
   std::vector<cuda::GemmAlgorithm> algorithms() const;
   /// Names a product in a table of measurements.
@@ -48,6 +56,14 @@ class ProductWriter {
  protected:
   static std::string str(std::int64_t number) { return std::to_string(number); }
   void choose_tile();
+  void build_nest(GpuProduct product);
+  const Loop* loop_over(AxisMask axes, LoopMode mode, LoopRange range) const;
+  std::int64_t tiles_along(int axis) const;
+  /// What follows the sums, arguments first.
+  std::span<const InstId> epilogue() const;
+  const NestNode& last_stage() const;
+  /// Of the reduced axis; 1: it is not cut.
+  std::int64_t pieces() const;
   ProductAxes axes() const;
   void choose_teams(std::int64_t blocks);
   std::optional<cuda::LibraryProduct> library_product() const;
@@ -69,8 +85,8 @@ class ProductWriter {
   void add_teams(int width, const std::string& place);
   /// Neighbouring results that a thread takes at once.
   int result_width() const { return bound.extent(shape.column_axis) % 4 == 0 ? 4 : 1; }
-  std::vector<bool> after_contract() const;
   void write_results(const IndexNames& index, int width);
+  void add_launches(const std::string& entry, std::size_t shared_bytes = 0);
   void write_finish();
   /// A row of an operand's tile in shared memory.
   std::string tile(const std::string& name, const std::string& depth) const {
@@ -87,6 +103,9 @@ class ProductWriter {
   const BoundKernel& bound;
   ProductShape shape;
   IndexNames batch_index_;
+
+ private:
+  LoopNest nest_;
 };
 
 /// False: not a product of two loads over rows and columns; write_reduction takes it.

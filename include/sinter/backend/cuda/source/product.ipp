@@ -12,6 +12,7 @@
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
+#include <bit>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
@@ -20,38 +21,19 @@ namespace cuda_source_detail {
 // -------------------------------------------------------------------------------------------------------
 
 SINTER_DECL bool ProductWriter::choose() {
-  const InstList reductions = reductions_of(bound.kernel, bound.facts, 0);
-  if (bound.depths() != 1 || reductions.size() != 1 || bound.reduced.size() != 1 || !bound.facts.inner_stores.empty())
-    return false;
-  shape.contract = reductions[0];
-  shape.depth_axis = bound.reduced[0];
-  const Inst& contract = bound.inst(shape.contract);
-  if (contract.prim != Prim::contract || contract.dtype == DType::bool_) return false;
-  GemmOperand operands[2];
-  AxisList own[2];
-  for (std::size_t k = 0; k < 2; ++k) {
-    operands[k].value = contract.args[k];
-    operands[k].depth_axis = shape.depth_axis;
-    if (!bound.varies(operands[k].value, shape.depth_axis)) return false;
-  }
-  for (int a : bound.parallel)
-    for (std::size_t k = 0; k < 2; ++k)
-      if (bound.varies(operands[k].value, a) && !bound.varies(operands[1 - k].value, a)) own[k].push_back(a);
-  if (own[0].empty() || own[1].empty()) return false;
-  // Columns are the later axis: what is stored has unit stride there.
-  const std::size_t right = own[0].back() > own[1].back() ? 0 : 1;
-  shape.left = operands[1 - right];
-  shape.right = operands[right];
-  shape.row_axis = own[1 - right].back();
-  shape.column_axis = own[right].back();
+  const std::optional<Call> call = find_gemm(bound.kernel, bound.facts);
+  if (!call || bound.inst(call->value).dtype == DType::bool_) return false;
+  shape.call = *call;
+  shape.contract = call->value;
+  shape.row_axis = std::countr_zero(call->m);
+  shape.column_axis = std::countr_zero(call->n);
+  shape.depth_axis = std::countr_zero(call->k);
+  if (bound.extent(shape.row_axis) < 8 || bound.extent(shape.column_axis) < 8) return false;
   for (int a : bound.parallel)
     if (a != shape.row_axis && a != shape.column_axis) shape.batch.push_back(a);
-  if (bound.extent(shape.row_axis) < 8 || bound.extent(shape.column_axis) < 8) return false;
-  shape.left.axis = shape.row_axis;
-  shape.right.axis = shape.column_axis;
-  if (!choose_operand(w, shape.left, shape.column_axis) || !choose_operand(w, shape.right, shape.row_axis))
-    return false;
-  return true;
+  shape.left = {.value = call->a, .axis = shape.row_axis, .depth_axis = shape.depth_axis};
+  shape.right = {.value = call->b, .axis = shape.column_axis, .depth_axis = shape.depth_axis};
+  return choose_operand(w, shape.left, shape.column_axis) && choose_operand(w, shape.right, shape.row_axis);
 }
 
 /// The largest tile that keeps every processor busy; then pieces of the reduced axis.
@@ -99,6 +81,58 @@ SINTER_DECL void ProductWriter::choose_teams(std::int64_t blocks) {
   shape.depth = is_deep ? 64 : 32;
 }
 
+// ---- the nest
+// ---------------------------------------------------------------------------------------------------------
+
+SINTER_DECL void ProductWriter::build_nest(GpuProduct product) {
+  product.call = shape.call;
+  product.width = result_width();
+  // Of few pieces all are loaded at once, the last of them idle: a loop unrolled by the compiler is three loops.
+  if (product.piece != 0)
+    product.finish_copies =
+        static_cast<int>(std::clamp<std::int64_t>(quotient_up(bound.extent(shape.depth_axis), product.piece), 1, 4));
+  nest_ = build_gpu_product_nest(bound.kernel, product);
+}
+
+SINTER_DECL void ProductWriter::lay_out() {
+  build_nest({.threads = shape.threads(),
+              .tile_rows = shape.rows,
+              .tile_columns = shape.columns,
+              .teams = shape.teams,
+              .team_depth = shape.teams == 1 ? 1 : shape.depth / shape.teams,
+              .piece = shape.splits == 1 ? 0 : shape.chunk});
+}
+
+SINTER_DECL const Loop* ProductWriter::loop_over(AxisMask axes, LoopMode mode, LoopRange range) const {
+  const auto found = std::find_if(nest_.loops.begin(), nest_.loops.end(), [&](const Loop& loop) {
+    return loop.axes == axes && loop.mode == mode && loop.range == range;
+  });
+  return found == nest_.loops.end() ? nullptr : &*found;
+}
+
+SINTER_DECL std::int64_t ProductWriter::tiles_along(int axis) const {
+  return quotient_up(bound.extent(axis), loop_over(axis_bit(axis), LoopMode::grid, LoopRange::tiles)->step);
+}
+
+SINTER_DECL std::span<const InstId> ProductWriter::epilogue() const {
+  std::span<const InstId> ids;
+  for (const NestNode& node : nest_.nodes) {
+    if (node.kind == NestNodeKind::compute) ids = nest_.ids_of(node);
+    if (node.kind == NestNodeKind::step) ids = {};  // those of operands
+  }
+  return ids;
+}
+
+SINTER_DECL const NestNode& ProductWriter::last_stage() const {
+  return *std::find_if(nest_.nodes.rbegin(), nest_.nodes.rend(),
+                       [](const NestNode& node) { return node.kind == NestNodeKind::stage; });
+}
+
+SINTER_DECL std::int64_t ProductWriter::pieces() const {
+  const Loop* const loop = loop_over(shape.call.k, LoopMode::grid, LoopRange::blocks);
+  return loop == nullptr ? 1 : quotient_up(bound.extent(shape.depth_axis), loop->step);
+}
+
 // ---- the kernel
 // -------------------------------------------------------------------------------------------------------
 
@@ -113,8 +147,7 @@ SINTER_DECL void ProductWriter::write_threads() {
 }
 
 SINTER_DECL void ProductWriter::write_place() {
-  const std::int64_t row_tiles = quotient_up(bound.extent(shape.row_axis), shape.rows),
-                     column_tiles = quotient_up(bound.extent(shape.column_axis), shape.columns);
+  const std::int64_t row_tiles = tiles_along(shape.row_axis), column_tiles = tiles_along(shape.column_axis);
   w.line("const I block = (I)blockIdx.x;");
   w.line("const I tile_row = " + w.divided("block", "ct", column_tiles) + ";");
   w.line("const I tile_batch = " + w.divided("tile_row", "rt", row_tiles) + ";");
@@ -123,8 +156,8 @@ SINTER_DECL void ProductWriter::write_place() {
   w.line("const I first_row = (tile_row - tile_batch * " + w.number("rt", row_tiles) + ") * " + str(shape.rows) + ";");
   batch_index_ = w.decode("tile_batch", shape.batch);
   const std::string depth = w.extent(shape.depth_axis);
-  if (shape.splits > 1) {
-    const std::string chunk = w.number("chunk", shape.chunk);
+  if (const Loop* const piece = loop_over(shape.call.k, LoopMode::grid, LoopRange::blocks)) {
+    const std::string chunk = w.number("chunk", piece->step);
     w.line("const I begin = (I)blockIdx.y * " + chunk + ", end = begin + " + chunk + " < " + depth + " ? begin + " +
            chunk + " : " + depth + ";");
   } else {
@@ -186,6 +219,7 @@ SINTER_DECL void ProductWriter::multiply() {
 
 SINTER_DECL void ProductWriter::run() {
   choose_tile();
+  lay_out();
   // Two blocks at a time share a processor, unless more than the two operands is on its way in registers.
   const bool has_room = operand("left").words() + operand("right").words() <= 24;
   const std::string entry = w.entry("product", shape.threads(), shape.rows == 128 && has_room ? 2 : 1);
@@ -219,11 +253,15 @@ SINTER_DECL void ProductWriter::run() {
   w.close();
   write_epilogue();
   w.close();
-  const std::int64_t tiles = quotient_up(bound.extent(shape.row_axis), shape.rows) *
-                             quotient_up(bound.extent(shape.column_axis), shape.columns);
-  w.add_step(entry, tiles * bound.points(shape.batch), shape.splits, shape.threads());
-  if (shape.splits == 1) return;
-  w.add_workspace(shape.splits * bound.points(bound.parallel) * size_of(bound.inst(shape.contract).dtype));
+  add_launches(entry);
+}
+
+/// A block for each tile, and the kernel that puts pieces together.
+SINTER_DECL void ProductWriter::add_launches(const std::string& entry, std::size_t shared_bytes) {
+  w.add_step(entry, tiles_along(shape.row_axis) * tiles_along(shape.column_axis) * bound.points(shape.batch), pieces(),
+             nest_.nodes[1].count, static_cast<unsigned>(shared_bytes));
+  if (nest_.buffers.empty()) return;
+  w.add_workspace(pieces() * bound.points(bound.parallel) * size_of(bound.inst(shape.contract).dtype));
   write_finish();
 }
 
@@ -274,7 +312,7 @@ SINTER_DECL void ProductWriter::write_staged(int rows, const std::string& first_
   IndexNames index = batch_index_;
   index[as_index(shape.row_axis)] = row, index[as_index(shape.column_axis)] = column;
   w.name[shape.contract] = "sums.v[j]";
-  if (shape.splits > 1) {
+  if (!nest_.buffers.empty()) {
     const std::string all_columns = w.extent(shape.column_axis), all_rows = w.extent(shape.row_axis);
     w.line("const I at = ((((I)blockIdx.y * " + w.number("batches", bound.points(shape.batch)) + " + tile_batch) * " +
            all_rows + " + " + row + ") * " + all_columns + ") + " + column + ";");
@@ -297,57 +335,29 @@ SINTER_DECL void ProductWriter::add_teams(int width, const std::string& place) {
   w.close();
 }
 
-/// Instructions that the stores need beside the product: its operands' are done with.
-SINTER_DECL std::vector<bool> ProductWriter::after_contract() const {
-  std::vector<bool> needed(bound.kernel.body.size());
-  for (const Store& store : bound.kernel.stores) needed[store.value] = true;
-  for (std::size_t i = needed.size(); i-- > 0;) {
-    const Inst& inst = bound.kernel.body[i];
-    if (!needed[i] || inst.prim == Prim::contract) continue;
-    for (int k = 0; k < arity(inst.prim); ++k) needed[inst.args[as_index(k)]] = true;
-  }
-  return needed;
-}
-
 /// Everything but the product, for `width` neighbouring columns, and the stores.
 SINTER_DECL void ProductWriter::write_results(const IndexNames& index, int width) {
   std::vector<InstId> elementwise;
-  const std::vector<bool> is_needed = after_contract();
-  for (std::size_t i = 0; i < bound.kernel.body.size(); ++i) {
-    const auto id = static_cast<InstId>(i);
-    const Prim prim = bound.inst(id).prim;
-    if (!is_needed[i] || prim == Prim::immediate || prim == Prim::contract) continue;
+  for (const InstId id : epilogue()) {
     const std::string v = "v" + str(id);
-    w.name[i] = v;
+    w.name[id] = v;
     if (!w.is_along(id)) {
       w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
-    } else if (prim == Prim::load) {
+    } else if (bound.inst(id).prim == Prim::load) {
       w.line(w.declaration(id) + "[" + str(width) + "];");
       w.load_vector(id, v, "", index);
-      w.name[i] = v + "[j]";
+      w.name[id] = v + "[j]";
     } else {
       elementwise.push_back(id);
     }
   }
-  for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
-    w.line(memory_type(bound.inst(bound.kernel.stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" +
-           str(width) + "];");
-  w.unroll("for (int j = 0; j < " + str(width) + "; ++j)");
-  for (InstId id : elementwise) w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "j") + ";");
-  for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s)
-    w.line("s" + str(static_cast<int>(s)) + "[j] = " + w.name[bound.kernel.stores[s].value] + ";");
-  w.close();
-  for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s) {
-    const Store& store = bound.kernel.stores[s];
-    const std::string source = "s" + str(static_cast<int>(s));
-    if (w.along(store.access) == Along::constant) w.store_one(store, source + "[0]", index, "");
-    else w.store_vector(store, source, index);
-  }
+  w.compute_elements(elementwise, index);
+  w.store_elements(index);
 }
 
 /// Adds the pieces in order: a thread for `width` neighbouring columns of a result.
 SINTER_DECL void ProductWriter::write_finish() {
-  const int width = result_width(), threads = 128;
+  const int width = nest_.lanes, threads = last_stage().count;
   AxisList axes = shape.batch;
   axes.push_back(shape.row_axis);
   axes.push_back(shape.column_axis);
@@ -357,8 +367,8 @@ SINTER_DECL void ProductWriter::write_finish() {
   w.open("if (item < " + w.number("items", items) + ")");
   const IndexNames index = w.decode("item", axes, width);
   w.line(type() + " sum[" + str(width) + "] = {};");
-  // Four loads at once, the last of them idle: a loop unrolled by the compiler is three loops.
-  const std::string splits = w.number("splits", shape.splits), batch = str(std::min<std::int64_t>(shape.splits, 4));
+  const std::string splits = w.number("splits", pieces()),
+                    batch = str(loop_over(shape.call.k, LoopMode::lanes, LoopRange::blocks)->copies);
   const std::string at = "((const " + type() + "*)a.workspace + (s + i) * " + w.number("results", results) +
                          " + item * " + str(width) + ")";
   w.line("#pragma unroll 1");

@@ -37,7 +37,10 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
       write_scatter(writer);
       return writer.finish();
     }
-    if (bound.reduced.empty() && write_transpose(writer)) return writer.finish();
+    if (const auto across = bound.reduced.empty() ? build_transpose_nest(bound) : std::nullopt) {
+      write_transpose(writer, *across);
+      return writer.finish();
+    }
     const LoopNest nest = build_gpu_nest(bound, {schedule_, target_, is_aligned, is_grouped});
     if (kernel_.has_scan()) write_scan(writer, nest);
     else if (bound.reduced.empty()) write_pointwise(writer, nest);

@@ -80,6 +80,7 @@ SINTER_DECL void TensorWriter::choose_tile() {
   shape.columns = tile_.columns;
   shape.thread_rows = tile_.warp_rows / 8;
   shape.thread_columns = tile_.warp_columns / 4;
+  shape.call.order = CallOrder::own;
 }
 
 // ---- the kernel
@@ -236,6 +237,7 @@ SINTER_DECL void TensorWriter::multiply() {
 
 SINTER_DECL void TensorWriter::run() {
   choose_tile();
+  lay_out();
   const std::string entry = w.entry("product", shape.threads()), depth = str(shape.depth),
                     ahead = str((tile_.stages - 1) * shape.depth);
   write_place();
@@ -280,13 +282,7 @@ SINTER_DECL void TensorWriter::run() {
   w.line("__syncthreads();");
   write_staged(shape.rows, "first_row");
   w.close();
-  const std::int64_t tiles = quotient_up(bound.extent(shape.row_axis), shape.rows) *
-                             quotient_up(bound.extent(shape.column_axis), shape.columns);
-  w.add_step(entry, tiles * bound.points(shape.batch), shape.splits, shape.threads(),
-             static_cast<unsigned>(shared_bytes(tile_)));
-  if (shape.splits == 1) return;
-  w.add_workspace(shape.splits * bound.points(bound.parallel) * size_of(bound.inst(shape.contract).dtype));
-  write_finish();
+  add_launches(entry, shared_bytes(tile_));
 }
 
 /// The sums to shared memory, a row of results in a row. Of the four of an instruction, two are of row g, two of row g

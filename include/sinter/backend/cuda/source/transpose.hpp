@@ -4,12 +4,16 @@
 
 #include <sinter/backend/cuda/source/writer.hpp>
 #include <sinter/base/config.hpp>
+#include <sinter/kernel/loop_nest/loop_nest.hpp>
+
+#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// False: nothing is read across; write_pointwise takes it.
-bool write_transpose(Writer& writer);
+/// Nothing where nothing is read across: the kernel is an ordinary elementwise one.
+std::optional<LoopNest> build_transpose_nest(const BoundKernel& bound);
+void write_transpose(Writer& writer, const LoopNest& nest);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

@@ -90,6 +90,11 @@ class Writer {
   /// The load is done by load_vector, or (constant along the vector axis) once.
   void store_vector(const Store& store, const std::string& source, const IndexNames& index);
   void store_one(const Store& store, const std::string& value, const IndexNames& index, const std::string& j);
+  /// The elements of a vector: instructions that vary along it, then s0[j], s1[j], ..., what is stored. `holds`: a
+  /// condition on element j; empty where all are inside.
+  void compute_elements(const std::vector<InstId>& elementwise, const IndexNames& index, const std::string& holds = {});
+  /// From there to memory.
+  void store_elements(const IndexNames& index);
   bool is_along(InstId id) const { return vector_axis_ >= 0 && bound.varies(id, vector_axis_); }
 
  private:

@@ -287,6 +287,29 @@ SINTER_DECL void Writer::store_vector(const Store& store, const std::string& sou
   }
 }
 
+SINTER_DECL void Writer::compute_elements(const std::vector<InstId>& elementwise, const IndexNames& index,
+                                          const std::string& holds) {
+  const std::vector<Store>& stores = bound.kernel.stores;
+  for (std::size_t s = 0; s < stores.size(); ++s)
+    line(memory_type(bound.inst(stores[s].value).dtype) + " s" + str(static_cast<int>(s)) + "[" + str(width_) + "];");
+  unroll("for (int j = 0; j < " + str(width_) + "; ++j)");
+  if (!holds.empty()) open("if (" + holds + ")");
+  for (const InstId id : elementwise) line("const " + declaration(id) + " = " + value_of(id, index, "j") + ";");
+  for (std::size_t s = 0; s < stores.size(); ++s)
+    line("s" + str(static_cast<int>(s)) + "[j] = " + name[stores[s].value] + ";");
+  if (!holds.empty()) close();
+  close();
+}
+
+SINTER_DECL void Writer::store_elements(const IndexNames& index) {
+  for (std::size_t s = 0; s < bound.kernel.stores.size(); ++s) {
+    const Store& store = bound.kernel.stores[s];
+    const std::string source = "s" + str(static_cast<int>(s));
+    if (along(store.access) == Along::constant) store_one(store, source + "[0]", index, "");
+    else store_vector(store, source, index);
+  }
+}
+
 SINTER_DECL void Writer::store_one(const Store& store, const std::string& value, const IndexNames& index,
                                    const std::string& j) {
   line(element(store.access, offset(store.access, index), j) + " = " + value + ";");
