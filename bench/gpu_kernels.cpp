@@ -209,6 +209,55 @@ void add_convolutions() {
     }
 }
 
+/// Gradients by q, of kernels that compute those by k and v as well; masks; one query of 32 heads, of k and v with as
+/// many and with 8.
+void add_more_attention() {
+  for (const bool is_long : {false, true}) {
+    const Extents shape = is_long ? Extents{4, 16, 4096, 128} : Extents{8, 12, 1024, 64};
+    add_kernel(
+        std::string("attention with gradients/") + (is_long ? "4x16x4096x128" : "8x12x1024x64") + "/f16",
+        [=](bool is_small) {
+          const Extents own = is_small ? Extents{1, 2, 130, 64} : shape;
+          return Arguments{noise(own, DType::f16), noise(own, DType::f16), noise(own, DType::f16),
+                           noise(own, DType::f16)};
+        },
+        [](std::vector<Tensor> a) {
+          const auto loss = [&](Tensor q) {
+            const Tensor out = scaled_dot_product_attention(q, a[1], a[2]);
+            return Tensor(sum(cast(out, DType::f32) * cast(a[3], DType::f32)));
+          };
+          return Tensor(jit::grad(loss)(a[0]));
+        },
+        tolerance_of(DType::f16));
+  }
+  for (const bool is_added : {false, true})
+    add_kernel(
+        std::string("attention, ") + (is_added ? "added mask" : "mask of bool") + "/8x12x1024x64/bf16",
+        [=](bool is_small) {
+          const std::int64_t n = is_small ? 136 : 1024;
+          const Extents shape = {is_small ? 1 : 8, is_small ? 2 : 12, n, 64};
+          return Arguments{noise(shape, DType::bf16), noise(shape, DType::bf16), noise(shape, DType::bf16),
+                           noise({n, n}, DType::bf16)};
+        },
+        [=](std::vector<Tensor> a) {
+          const Tensor mask = is_added ? a[3] : Tensor(a[3] > -0.5);
+          return Tensor(scaled_dot_product_attention(a[0], a[1], a[2], {.mask = mask}));
+        },
+        tolerance_of(DType::bf16));
+  for (const std::int64_t heads : {32, 8})
+    add_kernel(
+        "attention of one query to " + std::to_string(heads) + " heads/8x32x8192x128/f16",
+        [=](bool is_small) {
+          const std::int64_t batch = is_small ? 1 : 8, keys = is_small ? 700 : 8192;
+          return Arguments{noise({batch, 32, 1, 128}, DType::f16), noise({batch, heads, keys, 128}, DType::f16),
+                           noise({batch, heads, keys, 128}, DType::f16)};
+        },
+        [](std::vector<Tensor> a) {
+          return Tensor(scaled_dot_product_attention(a[0], a[1], a[2], {.heads = Heads::grouped}));
+        },
+        tolerance_of(DType::f16));
+}
+
 void add_attention_and_products() {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16})
     for (const bool is_causal : {false, true})
@@ -279,6 +328,7 @@ int main(int argc, char** argv) {
   add_movement();
   add_convolutions();
   add_attention_and_products();
+  add_more_attention();
   return bench::run(argc, argv);
 }
 #else

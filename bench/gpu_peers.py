@@ -91,6 +91,11 @@ ROWS = [
     ),
 ]
 
+def attention_with_gradients(q, k, v, weight):
+    q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+    return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), (q, k, v), weight)[0]
+
+
 def of_kernels():
     """The rows of bench/gpu_kernels.cpp: name, operands, function. A shape with "i" in front is of indices below it."""
     rows, images = (16384, 1024), (64, 64, 112, 112)
@@ -126,6 +131,16 @@ def of_kernels():
             name = "attention" + (", causal" if causal else "") + f"/8x12x1024x64/{dtype}"
             attention = lambda q, k, v, causal=causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
             yield name, [(8, 12, 1024, 64)] * 3, attention
+    for shape in ((8, 12, 1024, 64), (4, 16, 4096, 128)):
+        yield f"attention with gradients/{'x'.join(map(str, shape))}/f16", [shape] * 4, attention_with_gradients
+    operands = [(8, 12, 1024, 64)] * 3 + [(1024, 1024)]
+    masked = lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+    yield "attention, mask of bool/8x12x1024x64/bf16", operands, lambda q, k, v, x: masked(q, k, v, x > -0.5)
+    yield "attention, added mask/8x12x1024x64/bf16", operands, masked
+    for heads in (32, 8):
+        keys = (8, heads, 8192, 128)
+        grouped = lambda q, k, v: F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        yield f"attention of one query to {heads} heads/8x32x8192x128/f16", [(8, 32, 1, 128), keys, keys], grouped
     for dtype in ("f32", "bf16"):
         yield f"matmul/{cube(4096)}/{dtype}", [(4096, 4096)] * 2, lambda x, w: x @ w
         yield f"linear+gelu/{cube(4096)}/{dtype}", [(4096, 4096)] * 2 + [(4096,)], linear_gelu_torch

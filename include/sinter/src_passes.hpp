@@ -17,6 +17,7 @@
 #include <sinter/autodiff/vectorise.ipp>
 #include <sinter/autodiff/vmap.ipp>
 // passes
+#include <sinter/passes/attention_kernels.ipp>
 #include <sinter/passes/canonicalise.ipp>
 #include <sinter/passes/check_first.ipp>
 #include <sinter/passes/complex.ipp>

@@ -117,7 +117,13 @@ std::vector<Case> cases() {
           {{2, 2, 70, 64}, {2, 2, 200, 64}, {2, 2, 200, 64}, false, MaskUse::lowest},
           {{3, 2, 40, 32}, {3, 2, 90, 32}, {3, 2, 90, 32}, false, MaskUse::seen_by_batch},
           {{3, 2, 40, 32}, {3, 2, 90, 32}, {3, 2, 90, 32}, false, MaskUse::added_by_batch},
-          {{2, 100, 64}, {2, 400, 64}, {2, 400, 64}, Causal::to_end}};  // several tiles of keys
+          {{2, 100, 64}, {2, 400, 64}, {2, 400, 64}, Causal::to_end},                 // several tiles of keys
+          {{2, 2, 200, 64}, {2, 2, 328, 64}, {2, 2, 328, 64}, false, MaskUse::seen},  // rows of a mask by 16 bytes
+          {{2, 2, 200, 128}, {2, 2, 328, 128}, {2, 2, 328, 128}, false, MaskUse::added},
+          {{2, 2, 200, 64}, {2, 2, 328, 64}, {2, 2, 328, 64}, false, MaskUse::lowest},
+          {{2, 8, 1, 64}, {2, 2, 1500, 64}, {2, 2, 1500, 64}, false, MaskUse::none, Heads::grouped},
+          {{2, 6, 5, 128}, {2, 2, 300, 128}, {2, 2, 300, 64}, Causal::to_end, MaskUse::none, Heads::grouped},
+          {{2, 4, 150, 128}, {2, 2, 150, 128}, {2, 2, 150, 128}, true, MaskUse::added, Heads::grouped}};
 }
 }  // namespace
 
@@ -168,9 +174,31 @@ TEST_CASE("gradients of attention in f32 on a GPU have kernels where TF32 is all
         {.matmul_precision = precision});
     bool is_whole = false;
     for (const jit::KernelStage& step : f.lower(q, k).kernels())
-      is_whole |= step.name == "scaled_dot_product_attention_gradient";
+      is_whole |= step.name.starts_with("scaled_dot_product_attention_gradient");
     CHECK(is_whole == (precision == MatmulPrecision::tf32));
   }
+}
+
+TEST_CASE("attention on a GPU reads the keys of groups of heads in place, and leaves its gradients its levels",
+          "[gpu]") {
+  if (is_missing()) return;
+  const Tensor q = cast(drawn({2, 8, 100, 64}, DType::f16, 1), DType::f16).to(gpu),
+               k = cast(drawn({2, 2, 100, 64}, DType::f16, 2), DType::f16).to(gpu);
+  const auto attend = [](Tensor a, Tensor b) {
+    return Tensor(scaled_dot_product_attention(a, b, b, {.causal = true, .heads = Heads::grouped}));
+  };
+  const auto forward = jit::compile(attend);
+  const auto steps = forward.lower(q, k).kernels();
+  CHECK(steps.size() <= 2);  // a view of its result is copied; keys are not
+  CHECK(steps[0].name == "scaled_dot_product_attention_with_levels");
+  const auto gradient = jit::compile([&](Tensor a, Tensor b) {
+    return jit::grad([&](Tensor x) { return Tensor(sum(square(cast(attend(x, b), DType::f32)))); })(a);
+  });
+  std::vector<std::string> names;
+  for (const jit::KernelStage& step : gradient.lower(q, k).kernels()) names.emplace_back(step.name);
+  const auto has = [&](const char* name) { return std::find(names.begin(), names.end(), name) != names.end(); };
+  CHECK(has("scaled_dot_product_attention_with_levels"));
+  CHECK(has("scaled_dot_product_attention_gradient_with_levels"));
 }
 
 TEST_CASE("batches change no bit of gradients of attention on a GPU", "[gpu]") {
@@ -202,6 +230,9 @@ TEST_CASE("batches, other queries and places in memory change no bit of attentio
     const auto f = jit::compile([](Tensor a, Tensor b) { return scaled_dot_product_attention(a, b, b); });
     const Tensor all = f(q, k);
     CHECK(worst(f(q(slice(1, 2)), k(slice(1, 2))), all(slice(1, 2))) == 0);
+    const Tensor few = f(q(slice(0, 3), slice(0, 3)), k);  // a step of decoding
+    CHECK(worst(f(q(slice(1, 2), slice(0, 3)), k(slice(1, 2))), few(slice(1, 2))) == 0);
+    CHECK(worst(f(q(slice(0, 3), slice(0, 1)), k), few(slice(0, 3), slice(0, 1))) == 0);
     CHECK(worst(f(q(slice(0, 3), slice(0, 70)), k), all(slice(0, 3), slice(0, 70))) == 0);
     const Tensor room = zeros({3 * 300 * 64 + 1}, {.dtype = dtype, .device = gpu});  // one element off
     Tensor off = room;

@@ -101,16 +101,20 @@ void run_text(const cuda::LibrarySource& source, std::size_t entry, const Attent
          static_cast<unsigned>(threads), static_cast<unsigned>(shared_bytes));
 }
 
+/// What the exponentials of a query's scores are taken above, and their sum.
+struct Level {
+  double base = -infinite, sum = 0;
+};
 /// Weights of a query as they are defined, in double.
 std::vector<double> weights_of(const AttentionProblem& p, const Numbers& q, const Numbers& k, const MaskNumbers& mask,
-                               std::int64_t batch, std::int64_t i) {
+                               std::int64_t batch, std::int64_t i, Level* level = nullptr) {
   std::vector<double> weights(as_index(p.keys), 0.0);
   double greatest = -infinite, sum = 0;
   for (std::int64_t j = 0; j < p.keys; ++j) {
     double dot = 0;
     for (int c = 0; c < p.features; ++c)
       dot += q.values[as_index((batch * p.queries + i) * p.features + c)] *
-             k.values[as_index((batch * p.keys + j) * p.features + c)];
+             k.values[as_index((batch / p.sharers * p.keys + j) * p.features + c)];
     dot *= p.scale;
     if (!mask.added.empty()) dot += mask.added[as_index(i * p.keys + j)];
     if (p.is_causal && j > i + p.ahead) dot = -infinite;
@@ -119,6 +123,7 @@ std::vector<double> weights_of(const AttentionProblem& p, const Numbers& q, cons
   }
   for (double& w : weights) sum += w = greatest == -infinite ? 0 : std::exp(w - greatest);
   for (double& w : weights) w = sum == 0 ? 0 : w / sum;
+  if (level != nullptr) *level = {greatest, sum};
   return weights;
 }
 
@@ -157,13 +162,29 @@ double tolerance_of(const AttentionProblem& p) {
   return p.allows_tf32 ? 4e-3 : 2e-6;
 }
 
+/// Has a kernel left this level?
+bool is_level(const AttentionProblem& p, const float* got, const Level& level) {
+  if (level.sum == 0) return got[0] == std::numeric_limits<float>::infinity();
+  const auto is_near = [](double x, double y) { return std::abs(x - y) < 1e-2 * std::max(1.0, std::abs(y)); };
+  if (p.mask == AttentionMask::added)
+    return is_near(static_cast<double>(got[0]), level.base) &&
+           is_near(static_cast<double>(got[1]), std::log2(level.sum));
+  return is_near(static_cast<double>(got[0]), level.base / std::log(2.0) + std::log2(level.sum));
+}
+void leave_level(const AttentionProblem& p, float* to, const Level& level) {
+  const bool is_apart = p.mask == AttentionMask::added, sees_nothing = level.sum == 0;
+  const double rest = sees_nothing ? 0 : std::log2(level.sum);
+  to[0] = static_cast<float>(sees_nothing ? infinite : is_apart ? level.base : level.base / std::log(2.0) + rest);
+  if (is_apart) to[1] = static_cast<float>(rest);
+}
+
 void check_forward(AttentionProblem p, int capability = 80) {
   INFO(name(p.dtype) << (p.allows_tf32 ? " tf32 " : " ") << p.batches << " x " << p.queries << " x " << p.keys << ", "
                      << p.features << " and " << p.value_features << " features, mask " << static_cast<int>(p.mask)
                      << (p.is_causal ? ", causal, ahead " : ", ahead ") << p.ahead << ", scale " << p.scale);
   Numbers q = drawn(p.batches * p.queries * p.features, p.dtype, 1),
-          k = drawn(p.batches * p.keys * p.features, p.dtype, 2),
-          v = drawn(p.batches * p.keys * p.value_features, p.dtype, 3);
+          k = drawn(p.batches / p.sharers * p.keys * p.features, p.dtype, 2),
+          v = drawn(p.batches / p.sharers * p.keys * p.value_features, p.dtype, 3);
   const MaskNumbers mask = mask_for(p, 4);
   if (p.is_causal && p.ahead < 0) p.gives_zeros = true;
   const AttentionPlan plan(p, capability, 1, 227 * 1024);
@@ -179,22 +200,28 @@ void check_forward(AttentionProblem p, int capability = 80) {
   a.mask_key = 1;
   a.out = aligned(out);
   a.parts = parts.data();
+  std::vector<float> levels(as_index(p.batches * p.queries * p.levels()), std::numeric_limits<float>::quiet_NaN());
+  a.levels = levels.data();
   const cuda::LibrarySource source = plan.source();
   run_text(source, 0, a, plan.blocks(), plan.threads(), plan.shared_bytes());
   if (plan.pieces() > 1) run_text(source, 1, a, p.batches * p.queries, 128, 0);
   double worst = 0;
+  bool are_levels_right = true;
   for (std::int64_t batch = 0; batch < p.batches; ++batch)
     for (std::int64_t i = 0; i < p.queries; ++i) {
-      const std::vector<double> w = weights_of(p, q, k, mask, batch, i);
+      Level level;
+      const std::vector<double> w = weights_of(p, q, k, mask, batch, i, &level);
+      if (p.keeps_levels) are_levels_right &= is_level(p, levels.data() + (batch * p.queries + i) * p.levels(), level);
       for (std::int64_t f = 0; f < p.value_features; ++f) {
         double expected = 0;
         for (std::int64_t j = 0; j < p.keys; ++j)
-          expected += w[as_index(j)] * v.values[as_index((batch * p.keys + j) * p.value_features + f)];
+          expected += w[as_index(j)] * v.values[as_index((batch / p.sharers * p.keys + j) * p.value_features + f)];
         const double got = load(aligned(out), as_index((batch * p.queries + i) * p.value_features + f), p.dtype);
         worst = std::isfinite(got) ? std::max(worst, std::abs(got - expected)) : infinite;
       }
     }
   CHECK(worst < tolerance_of(p));
+  CHECK(are_levels_right);
 }
 
 /// Sums over all of a batch's queries and keys, in double: of gradients by q, k and v.
@@ -203,8 +230,9 @@ struct Gradients {
 };
 Gradients gradients_of(const AttentionProblem& p, const Numbers& q, const Numbers& k, const Numbers& v,
                        const Numbers& dout, const MaskNumbers& mask) {
-  Gradients g{std::vector<double>(q.values.size(), 0.0), std::vector<double>(k.values.size(), 0.0),
-              std::vector<double>(v.values.size(), 0.0)};
+  const auto sharers = as_index(p.sharers);  // each of which has gradients of its own
+  Gradients g{std::vector<double>(q.values.size(), 0.0), std::vector<double>(k.values.size() * sharers, 0.0),
+              std::vector<double>(v.values.size() * sharers, 0.0)};
   for (std::int64_t batch = 0; batch < p.batches; ++batch)
     for (std::int64_t i = 0; i < p.queries; ++i) {
       const std::vector<double> w = weights_of(p, q, k, mask, batch, i);
@@ -213,18 +241,20 @@ Gradients gradients_of(const AttentionProblem& p, const Numbers& q, const Number
       std::vector<double> dw(w.size());
       double delta = 0;
       for (std::size_t j = 0; j < w.size(); ++j) {
-        const std::size_t value = (as_index(batch * p.keys) + j) * as_index(p.value_features);
+        const std::size_t value = (as_index(batch * p.keys) + j) * as_index(p.value_features),
+                          shared = (as_index(batch / p.sharers * p.keys) + j) * as_index(p.value_features);
         for (std::size_t f = 0; f < as_index(p.value_features); ++f) {
-          dw[j] += dout.values[row + f] * v.values[value + f];
+          dw[j] += dout.values[row + f] * v.values[shared + f];
           g.v[value + f] += w[j] * dout.values[row + f];
         }
         delta += w[j] * dw[j];
       }
       for (std::size_t j = 0; j < w.size(); ++j) {
-        const std::size_t key = (as_index(batch * p.keys) + j) * as_index(p.features);
+        const std::size_t key = (as_index(batch * p.keys) + j) * as_index(p.features),
+                          shared = (as_index(batch / p.sharers * p.keys) + j) * as_index(p.features);
         const double ds = w[j] * (dw[j] - delta) * p.scale;
         for (std::size_t c = 0; c < as_index(p.features); ++c) {
-          g.q[query + c] += ds * k.values[key + c];
+          g.q[query + c] += ds * k.values[shared + c];
           g.k[key + c] += ds * q.values[query + c];
         }
       }
@@ -247,23 +277,28 @@ void check_gradients(AttentionProblem p, int capability = 80) {
                      << p.keys << ", " << p.features << " and " << p.value_features << " features, mask "
                      << static_cast<int>(p.mask) << (p.is_causal ? ", causal, ahead " : ", ahead ") << p.ahead);
   Numbers q = drawn(p.batches * p.queries * p.features, p.dtype, 1),
-          k = drawn(p.batches * p.keys * p.features, p.dtype, 2),
-          v = drawn(p.batches * p.keys * p.value_features, p.dtype, 3),
+          k = drawn(p.batches / p.sharers * p.keys * p.features, p.dtype, 2),
+          v = drawn(p.batches / p.sharers * p.keys * p.value_features, p.dtype, 3),
           dout = drawn(p.batches * p.queries * p.value_features, p.dtype, 5), out = dout;
   const MaskNumbers mask = mask_for(p, 4);
   if (p.is_causal && p.ahead < 0) p.gives_zeros = true;
+  std::vector<float> levels(as_index(p.batches * p.queries * p.levels()));
   for (std::int64_t batch = 0; batch < p.batches; ++batch)
     for (std::int64_t i = 0; i < p.queries; ++i) {
-      const std::vector<double> w = weights_of(p, q, k, mask, batch, i);
+      Level level;
+      const std::vector<double> w = weights_of(p, q, k, mask, batch, i, &level);
+      leave_level(p, levels.data() + (batch * p.queries + i) * p.levels(), level);
       for (std::int64_t f = 0; f < p.value_features; ++f) {
         double& x = out.values[as_index((batch * p.queries + i) * p.value_features + f)] = 0;
         for (std::int64_t j = 0; j < p.keys; ++j)
-          x += w[as_index(j)] * v.values[as_index((batch * p.keys + j) * p.value_features + f)];
+          x += w[as_index(j)] * v.values[as_index((batch / p.sharers * p.keys + j) * p.value_features + f)];
       }
     }
   const AttentionGradientPlan plan(p, capability, 227 * 1024);
   REQUIRE(plan.is_open());
-  std::vector<char> dq(q.bytes.size() + 32, 0x5A), dk(k.bytes.size() + 32, 0x5A), dv(v.bytes.size() + 32, 0x5A);
+  const auto sharers = as_index(p.sharers);
+  std::vector<char> dq(q.bytes.size() + 32, 0x5A), dk(k.bytes.size() * sharers + 32, 0x5A),
+      dv(v.bytes.size() * sharers + 32, 0x5A);
   std::vector<float> stats(plan.stats_bytes() / sizeof(float));
   char *const q_at = placed(q, p.dtype), *const k_at = placed(k, p.dtype), *const v_at = placed(v, p.dtype),
               *const dout_at = placed(dout, p.dtype), *const out_at = placed(out, p.dtype);
@@ -281,6 +316,7 @@ void check_gradients(AttentionProblem p, int capability = 80) {
     a.dk = aligned(dk);
     a.dv = aligned(dv);
     a.stats = stats.data();
+    a.levels = levels.data();
     run_text(plan.source(tile), 0, a, plan.blocks(tile), tile.threads(), plan.shared_bytes(tile));
   }
   const Gradients expected = gradients_of(p, q, k, v, dout, mask);
@@ -344,6 +380,45 @@ TEST_CASE("attention on CUDA against its definition in double") {
   late.is_causal = true;
   late.ahead = -130;
   check_forward(late, 90);
+}
+
+/// With queries of several heads for the same keys, and levels.
+AttentionProblem shared_problem(Computed arithmetic, std::int64_t queries, std::int64_t keys, int features,
+                                int value_features, AttentionMask mask = AttentionMask::none) {
+  AttentionProblem p = problem(arithmetic, 4, queries, keys, features, value_features);
+  p.sharers = 2;
+  p.keeps_levels = true;
+  p.mask = mask;
+  return p;
+}
+
+TEST_CASE("attention on CUDA of few queries to many keys") {
+  if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
+  check_forward(shared_problem(arithmetics[0], 1, 1100, 64, 64));  // pieces
+  check_forward(shared_problem(arithmetics[1], 5, 70, 32, 128));   // two tiles of eight queries
+  check_forward(shared_problem(arithmetics[0], 3, 90, 96, 64, AttentionMask::seen));
+  check_forward(shared_problem(arithmetics[1], 3, 600, 64, 64, AttentionMask::added));
+  AttentionProblem late = shared_problem(arithmetics[0], 6, 4, 64, 64);  // the first queries see nothing
+  late.is_causal = true;
+  late.ahead = -2;
+  check_forward(late);
+}
+
+TEST_CASE("attention on CUDA with shared keys leaves the levels of its queries, and its gradients read them") {
+  if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
+  check_forward(shared_problem(arithmetics[1], 66, 70, 16, 40));
+  check_forward(shared_problem(arithmetics[3], 20, 70, 24, 24, AttentionMask::added));
+  check_forward(shared_problem(arithmetics[0], 70, 200, 64, 64, AttentionMask::seen), 90);
+  check_forward(shared_problem(arithmetics[1], 70, 200, 128, 128, AttentionMask::added), 90);
+  check_gradients(shared_problem(arithmetics[0], 20, 80, 16, 40));
+  check_gradients(shared_problem(arithmetics[1], 20, 34, 72, 24, AttentionMask::added));
+  check_gradients(shared_problem(arithmetics[0], 70, 136, 64, 64, AttentionMask::seen), 90);
+  check_gradients(shared_problem(arithmetics[1], 70, 130, 64, 128, AttentionMask::added), 90);
+  AttentionProblem late = shared_problem(arithmetics[1], 70, 50, 64, 64);  // the first tile of queries sees nothing
+  late.is_causal = true;
+  late.ahead = -66;
+  check_forward(late, 90);
+  check_gradients(late, 90);
 }
 
 TEST_CASE("gradients of attention on CUDA against their definition in double") {
@@ -414,6 +489,9 @@ TEST_CASE("the kernels of attention compile for sm_80 and sm_90") {
   for (const int capability : {80, 90}) {
     const AttentionGradientPlan gradient(half, capability, 227 * 1024);
     CHECK(gradient.tiles().size() == (capability == 90 ? 3 : 2));
+    AttentionProblem with_levels = half;
+    with_levels.keeps_levels = true;
+    CHECK(AttentionGradientPlan(with_levels, capability, 227 * 1024).tiles().size() == 2);
     for (const AttentionGradientPlan::Tile& tile : gradient.tiles()) check_compiled(gradient.source(tile), capability);
   }
   compiles(problem(arithmetics[1], 8, 1, 1024, 128, 128), 80);

@@ -4,6 +4,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/graph/graph.hpp>
+#include <sinter/passes/attention_kernels.hpp>
 #include <sinter/passes/canonicalise.hpp>
 #include <sinter/passes/check_first.hpp>
 #include <sinter/passes/complex.hpp>
@@ -50,6 +51,9 @@ Graph run_recognise_attention(const Graph& graph, const PipelineOptions& options
 inline Graph run_outline(const Graph& graph, const PipelineOptions&) {
   return Context::get().outlines ? Outline{}(graph) : inline_calls(graph);
 }
+inline Graph run_attention_for_kernels(const Graph& graph, const PipelineOptions& options) {
+  return AttentionForKernels{options.keep}(graph);
+}
 inline Graph run_decompose(const Graph& graph, const PipelineOptions& options) {
   return Decompose{options.keep}(graph);
 }
@@ -64,6 +68,8 @@ inline constexpr PipelinePass pipeline[] = {
      "what nobody reads of a loop or branch goes before its sub-graph is worked on"},
     {"complex to pairs", passes_detail::run_pass<ComplexToPairs>,
      "no pass or kernel but this one knows complex numbers, and all that follow find real operations that fuse"},
+    {"attention for kernels", passes_detail::run_attention_for_kernels,
+     "a gradient stands beside its attention until blocks of them become bodies"},
     {"outline", passes_detail::run_outline,
      "what repeats is found while the user's operations are whole; every later pass works on one block", false},
     {"bodies", passes_detail::run_on_bodies, "sub-graphs are graphs; whoever comes next sees them finished", false},

@@ -10,6 +10,7 @@
 #include <sinter/graph/verify.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/planted.hpp>
+#include <sinter/passes/attention_kernels.ipp>
 #include <sinter/passes/recognise_attention.ipp>
 
 #include <algorithm>

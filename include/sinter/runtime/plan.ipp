@@ -498,7 +498,7 @@ SINTER_DECL std::int64_t Plan::held_bytes() const {
 SINTER_DECL bool Plan::depends_on_precision() const {
   const auto depends = [](const PlanStep& step) {
     if (!step.host) return is_product_of_f32(step.kernel);
-    const Type& result = step.host->types.back();
+    const Type& result = step.host->types[step.host->inputs];
     if (step.host->intrinsic != nullptr && result.dtype == DType::f32 && result.device != Device::cpu()) return true;
     return std::any_of(step.host->bodies.begin(), step.host->bodies.end(),
                        [](const auto& body) { return body->depends_on_precision(); });

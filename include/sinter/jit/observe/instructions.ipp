@@ -67,7 +67,12 @@ class StepGraph {
     std::sort(of_steps_.begin(), of_steps_.end());
     inside_ = nodes_of(plan, step);
     if (inside_.empty()) throw InternalError("instruction log: the step has no operation of the graph");
-    for (std::int32_t id : inside_) add(id);
+    for (std::int32_t id : inside_) {
+      const OpInfo& op = *graph_.node(id).op;
+      if (op.kind == OpKind::composite && op.decompose == nullptr)
+        throw InternalError("instruction log: texts have no " + std::string(op.name) + ", which a pass made");
+      add(id);
+    }
     std::vector<Value> outputs;
     for (std::int32_t id : inside_)
       for (std::size_t r = 0; r < graph_.node(id).types.size(); ++r)

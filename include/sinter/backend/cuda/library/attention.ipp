@@ -11,6 +11,7 @@
 #include <sinter/graph/attrs.hpp>
 #include <sinter/graph/graph.hpp>
 #include <sinter/ops/attention.hpp>
+#include <sinter/passes/attention_kernels.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -31,6 +32,7 @@ inline AttentionProblem attention_problem(const Attrs& attrs, std::span<const Ty
   p.dtype = types[0].dtype;
   p.allows_tf32 = attrs[planned_precision] == MatmulPrecision::tf32;
   for (int axis = 0; axis + 2 < q.rank(); ++axis) p.batches *= q[axis].value();
+  if (q.rank() >= 3 && k[-3].value() == 1) p.sharers = q[-3].value();
   p.queries = q[-2].value();
   p.keys = k[-2].value();
   p.features = static_cast<int>(q[-1].value());
@@ -82,22 +84,30 @@ class AttentionLaunch final : public LibraryLaunch {
   AttentionLaunch(Gpu& gpu, const BoundOp& op)
       : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention", {}}),
         inputs_(op.inputs),
-        problem_(attention_problem(op.attrs, op.types.first(op.inputs))),
+        problem_(attention_of(op)),
         plan_(problem_, gpu.target().capability, gpu.target().multiprocessors, gpu.target().shared_bytes),
         arguments_(plan_.arguments()) {
     require_counted(problem_, std::max(plan_.blocks(), plan_.pieces() > 1 ? problem_.batches * problem_.queries : 0),
                     op, "scaled_dot_product_attention");
     for (const Type& type : op.types) bytes_.push_back(as_index(type.shape.numel().value() * size_of(type.dtype)));
     if (inputs_ == 4) place_mask(arguments_, op.types[0].shape, op.types[3].shape);
-    if (bytes_.back() > 0 && problem_.keys > 0) kernels_ = module_of(gpu, plan_.source());
+    if (bytes_[inputs_] > 0 && problem_.keys > 0) kernels_ = module_of(gpu, plan_.source());
   }
 
  private:
+  static AttentionProblem attention_of(const BoundOp& op) {
+    AttentionProblem problem = attention_problem(op.attrs, op.types.first(op.inputs));
+    problem.keeps_levels = op.types.size() - op.inputs == 2;
+    return problem;
+  }
   static std::size_t padded(std::size_t bytes) { return (bytes + 255) / 256 * 256; }
   static bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
 
   void enqueue(void* const* operands) override {
-    if (kernels_ == nullptr) return fill(operands[inputs_], 0, bytes_.back());
+    if (kernels_ == nullptr) {
+      for (std::size_t i = inputs_; i < bytes_.size(); ++i) fill(operands[i], 0, bytes_[i]);  // no level is read then
+      return;
+    }
     // Kernels read and write by 16 bytes; what does not lie so passes through memory that does.
     std::size_t room = padded(plan_.parts_bytes());
     for (std::size_t i = 0; i <= inputs_; ++i)
@@ -120,10 +130,11 @@ class AttentionLaunch final : public LibraryLaunch {
     a.k = from[1];
     a.v = from[2];
     if (inputs_ == 4) a.mask = operands[3];
+    if (problem_.keeps_levels) a.levels = static_cast<float*>(operands[inputs_ + 1]);
     a.out = place(inputs_);
     launch_blocks(*kernels_, 0, plan_.blocks(), plan_.threads(), plan_.shared_bytes(), a);
     if (plan_.pieces() > 1) launch_blocks(*kernels_, 1, problem_.batches * problem_.queries, 128, 0, a);
-    if (a.out != operands[inputs_]) copy(operands[inputs_], a.out, bytes_.back());
+    if (a.out != operands[inputs_]) copy(operands[inputs_], a.out, bytes_[inputs_]);
   }
 
   std::size_t inputs_;
@@ -137,10 +148,11 @@ class AttentionLaunch final : public LibraryLaunch {
 /// The gradients, packed one after the other; from `types` of the gradient's operands.
 class AttentionGradientLaunch final : public LibraryLaunch {
  public:
-  AttentionGradientLaunch(Gpu& gpu, const BoundOp& op, const std::vector<Type>& forward)
+  AttentionGradientLaunch(Gpu& gpu, const BoundOp& op, const std::vector<Type>& forward, bool has_levels)
       : LibraryLaunch(gpu, op, StepContext{"scaled_dot_product_attention_gradient", {}}),
-        has_mask_(op.inputs == 6),
-        problem_(attention_problem(op.attrs, forward)),
+        has_levels_(has_levels),
+        has_mask_(forward.size() == 4),
+        problem_(attention_of(op.attrs, forward, has_levels)),
         plan_(problem_, gpu.target().capability, gpu.target().shared_bytes) {
     for (const AttentionGradientPlan::Tile& tile : plan_.tiles())
       require_counted(problem_, plan_.blocks(tile), op, "scaled_dot_product_attention_gradient");
@@ -149,11 +161,16 @@ class AttentionGradientLaunch final : public LibraryLaunch {
     if (!has_work_) return;
     for (const AttentionGradientPlan::Tile& tile : plan_.tiles()) {
       parts_.push_back({&tile, module_of(gpu, plan_.source(tile)), plan_.arguments(tile)});
-      if (has_mask_) place_mask(parts_.back().arguments, op.types[0].shape, op.types[5].shape);
+      if (has_mask_) place_mask(parts_.back().arguments, op.types[0].shape, forward[3].shape);
     }
   }
 
  private:
+  static AttentionProblem attention_of(const Attrs& attrs, const std::vector<Type>& forward, bool has_levels) {
+    AttentionProblem problem = attention_problem(attrs, forward);
+    problem.keeps_levels = has_levels;
+    return problem;
+  }
   struct Part {
     const AttentionGradientPlan::Tile* tile;
     std::shared_ptr<const Module> kernel;
@@ -163,12 +180,14 @@ class AttentionGradientLaunch final : public LibraryLaunch {
   static bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
 
   void enqueue(void* const* operands) override {
-    void* const out = operands[has_mask_ ? 6 : 5];
+    const std::size_t mask = has_levels_ ? 6 : 5;
+    void* const out = operands[mask + (has_mask_ ? 1 : 0)];
     if (!has_work_) return fill(out, 0, bytes_.back());
     // Gradients that do not begin at a multiple of 16 bytes have places of their own first.
-    const bool is_direct = is_aligned(out) && (bytes_[0] | bytes_[1]) % 16 == 0;
+    const std::size_t bytes[3] = {bytes_[0], bytes_[1] * sharers(), bytes_[2] * sharers()};
+    const bool is_direct = is_aligned(out) && (bytes[0] | bytes[1]) % 16 == 0;
     std::size_t room = padded(plan_.stats_bytes());
-    for (std::size_t i = 0; i < 3; ++i) room += is_direct ? 0 : padded(bytes_[i]);
+    for (std::size_t i = 0; i < 3; ++i) room += is_direct ? 0 : padded(bytes[i]);
     for (std::size_t i = 0; i < 5; ++i) room += is_aligned(operands[i]) ? 0 : padded(bytes_[i]);
     char* at = workspace(room);
     auto* const stats = reinterpret_cast<float*>(at);
@@ -181,12 +200,12 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       from[i] = at;
       at += padded(bytes_[i]);
     }
-    char* const packed[3] = {static_cast<char*>(out), static_cast<char*>(out) + bytes_[0],
-                             static_cast<char*>(out) + bytes_[0] + bytes_[1]};
+    char* const packed[3] = {static_cast<char*>(out), static_cast<char*>(out) + bytes[0],
+                             static_cast<char*>(out) + bytes[0] + bytes[1]};
     char* to[3] = {packed[0], packed[1], packed[2]};
     for (std::size_t i = 0; i < 3 && !is_direct; ++i) {
       to[i] = at;
-      at += padded(bytes_[i]);
+      at += padded(bytes[i]);
     }
     for (const Part& part : parts_) {
       AttentionArguments a = part.arguments;
@@ -195,17 +214,20 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       a.v = from[2];
       a.result = from[3];
       a.dout = from[4];
-      if (has_mask_) a.mask = operands[5];
+      if (has_levels_) a.levels = static_cast<float*>(operands[5]);
+      if (has_mask_) a.mask = operands[mask];
       a.stats = stats;
       a.dq = to[0];
       a.dk = to[1];
       a.dv = to[2];
       launch_blocks(*part.kernel, 0, plan_.blocks(*part.tile), part.tile->threads(), plan_.shared_bytes(*part.tile), a);
     }
-    for (std::size_t i = 0; i < 3; ++i) copy(packed[i], to[i], bytes_[i]);
+    for (std::size_t i = 0; i < 3; ++i) copy(packed[i], to[i], bytes[i]);
   }
+  /// Gradients of shared keys are those of each head, which their reader adds up.
+  std::size_t sharers() const { return as_index(problem_.sharers); }
 
-  bool has_mask_;
+  bool has_levels_, has_mask_;
   AttentionProblem problem_;
   AttentionGradientPlan plan_;
   std::vector<std::size_t> bytes_;
@@ -213,21 +235,34 @@ class AttentionGradientLaunch final : public LibraryLaunch {
   std::vector<Part> parts_;
 };
 
-/// q, k, v and the mask.
-inline std::vector<Type> forward_types(std::span<const Type> types) {
+/// After q, k, v, out and dout come the levels if there are any, the mask if there is one, and the result.
+inline std::unique_ptr<Launch> make_gradient_launch(const Attrs& attrs, std::span<const Type> types, bool has_levels) {
+  const std::size_t mask = has_levels ? 6 : 5;
   std::vector<Type> forward(types.begin(), types.begin() + 3);
-  if (types.size() == 7) forward.push_back(types[5]);
-  return forward;
-}
-inline std::unique_ptr<Launch> launch_attention_gradient(const Attrs& attrs, std::span<const Type> types) {
+  if (types.size() == mask + 2) forward.push_back(types[mask]);
   return std::make_unique<AttentionGradientLaunch>(
       Gpu::get(types.back().device, "scaled_dot_product_attention_gradient"),
-      BoundOp{nullptr, attrs, types, types.size() - 1, {}}, forward_types(types));
+      BoundOp{nullptr, attrs, types, types.size() - 1, {}}, forward, has_levels);
+}
+inline std::unique_ptr<Launch> launch_attention_gradient(const Attrs& attrs, std::span<const Type> types) {
+  return make_gradient_launch(attrs, types, false);
+}
+inline std::unique_ptr<Launch> launch_gradient_with_levels(const Attrs& attrs, std::span<const Type> types) {
+  return make_gradient_launch(attrs, types, true);
 }
 
-inline std::unique_ptr<Launch> launch_attention(const Attrs& attrs, std::span<const Type> types) {
+template <std::size_t results>
+std::unique_ptr<Launch> launch_attention(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<AttentionLaunch>(Gpu::get(types.back().device, "scaled_dot_product_attention"),
-                                           BoundOp{nullptr, attrs, types, types.size() - 1, {}});
+                                           BoundOp{nullptr, attrs, types, types.size() - results, {}});
+}
+
+/// The launches of an operation, by what it is; null: it is no attention.
+inline Intrinsic attention_launch(const OpInfo* op) {
+  if (op == &op_info<ops::ScaledDotProductAttention>) return launch_attention<1>;
+  if (op == &op_info<ops::AttentionWithLevels>) return launch_attention<2>;
+  if (op == &op_info<ops::ScaledDotProductAttentionGradient>) return launch_attention_gradient;
+  return op == &op_info<ops::AttentionGradientWithLevels> ? launch_gradient_with_levels : nullptr;
 }
 
 /// Whether the graph has the gradient of this attention, too.
@@ -258,7 +293,7 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node,
     for (const Dim extent : graph.type(input).shape)
       if (extent.is_static() && extent.value() > std::numeric_limits<std::int32_t>::max() / 2)
         return "an extent of more than 2^30";
-  const bool is_gradient = node.op == &op_info<ops::ScaledDotProductAttentionGradient>;
+  const bool is_gradient = node.op == &op_info<Gradient> || node.op == &op_info<ops::AttentionGradientWithLevels>;
   AttentionProblem problem;
   problem.dtype = dtype;
   problem.features = static_cast<int>(features);
@@ -284,10 +319,10 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node,
 }  // namespace cuda_detail
 
 SINTER_DECL Intrinsic attention_intrinsic(Gpu& gpu, const Graph& graph, const Node& node, MatmulPrecision precision) {
-  const bool is_forward = node.op == &op_info<ops::ScaledDotProductAttention>;
-  if (!is_forward && node.op != &op_info<ops::ScaledDotProductAttentionGradient>) return nullptr;
+  const Intrinsic launch = cuda_detail::attention_launch(node.op);
+  if (launch == nullptr) return nullptr;
   const std::string why = cuda_detail::why_not_whole(gpu, graph, node, precision);
-  if (why.empty()) return is_forward ? cuda_detail::launch_attention : cuda_detail::launch_attention_gradient;
+  if (why.empty()) return launch;
   if (is_logged("cuda")) note("cuda", "attention is computed by its products: " + why);
   return nullptr;
 }

@@ -27,12 +27,9 @@ inline constexpr std::string_view gradient_text = R"(
 #define DT (DP / E / 8)
 #define FT (FP / E / 8)
 #define STAGE (BN * (DS + FS))
-// An added mask may be so large that the sum's logarithm vanishes beside it: then it is kept apart from the level.
-#define APART (MASK == 2)
 #define STATS (APART ? 3 : 2)
 static __device__ __forceinline__ float weight_of(const Arguments& a, float x, float level, float rest) {
-  const float exponent = fmaf(x, FACTOR, -level);
-  return exp2_fast(APART ? exponent - rest : exponent);
+  return exp2_fast(APART ? fmaf(x - level, LOG2_E, -rest) : above(a, x, level));
 }
 static __device__ __forceinline__ void clear(float (&c)[MT][NT][4]) {
 #pragma unroll
@@ -47,16 +44,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __gri
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, at = blockIdx.x;
   const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
   const int first = tile * BM, own = first + warp * MT * 16, last = first + BM < a.queries ? first + BM : a.queries;
-  const X *const keys = a.k + (i64)batch * a.keys * D, *const values = a.v + (i64)batch * a.keys * F;
+  const X* const keys = a.k + (i64)(batch / a.sharers) * a.keys * D;
+  const X* const values = a.v + (i64)(batch / a.sharers) * a.keys * F;
   const X *const dout = a.dout + (i64)batch * a.queries * F, *const result = a.result + (i64)batch * a.queries * F;
   const M* const mask = MASK ? mask_of(a, batch) : nullptr;
   const int end = visible(a, last - 1);
   unsigned char *const queries = dynamic_shared(), *const douts = queries + BM * DS, *const stages = douts + BM * FS;
   fetch<D, DP, DS, BM>(queries, a.q + (i64)batch * a.queries * D, first, a.queries);
   fetch<F, FP, FS, BM>(douts, dout, first, a.queries);
+#if !KEEPS_LEVELS
   fetch<D, DP, DS, BN>(stages, keys, 0, a.keys);
+#endif
   copy_async_commit();
-  float level[MT][2], rest[MT][2], sum[MT][2] = {}, delta[MT][2], w[MT][NT][4];
+  float level[MT][2], rest[MT][2], delta[MT][2], w[MT][NT][4];
 #pragma unroll
   for (int m = 0; m < MT; ++m)
 #pragma unroll
@@ -67,11 +67,19 @@ extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __gri
         more = fmaf((float)dout[(i64)query * F + f], (float)result[(i64)query * F + f], more);
       more += __shfl_xor_sync(~0u, more, 1);
       delta[m][h] = more + __shfl_xor_sync(~0u, more, 2);
+#if KEEPS_LEVELS
+      const float* const own_level = a.levels + (batch * (i64)a.queries + query) * LEVELS;
+      level[m][h] = query < a.queries ? own_level[0] : -NOTHING;
+      rest[m][h] = APART && query < a.queries ? own_level[LEVELS - 1] : 0.0f;
+#else
       level[m][h] = NOTHING;
+#endif
     }
   unsigned char* const rows = queries + warp * MT * 16 * DS;
   const unsigned char* const left = rows + left_place(lane, DS);
   int stage = 0;
+#if !KEEPS_LEVELS
+  float sum[MT][2] = {};
 #pragma unroll 1
   for (int key = 0; key < end; key += BN) {
     copy_async_wait<0>();
@@ -106,11 +114,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __gri
 #pragma unroll
         for (int n = 0; n < NT; ++n)
 #pragma unroll
-          for (int i = h * 2; i < h * 2 + 2; ++i) more += exp2_fast(fmaf(w[m][n][i], FACTOR, -from));
-        sum[m][h] = fmaf(sum[m][h], exp2_fast(level[m][h] - from), more);
+          for (int i = h * 2; i < h * 2 + 2; ++i) more += exp2_fast(above(a, w[m][n][i], from));
+        sum[m][h] = fmaf(sum[m][h], shrink_by(level[m][h], from), more);
         level[m][h] = next;
       }
   }
+#endif
   copy_async_wait<0>();
   __syncthreads();
   fetch<D, DP, DS, BN>(stages, keys, 0, a.keys);
@@ -120,16 +129,17 @@ extern "C" __global__ void __launch_bounds__(THREADS) query_gradient(const __gri
   for (int m = 0; m < MT; ++m)
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
+#if !KEEPS_LEVELS
       // A lane has seen some of the keys.
       float top = fmaxf(level[m][h], __shfl_xor_sync(~0u, level[m][h], 1));
       top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-      float more = sum[m][h] * exp2_fast(level[m][h] - (top == NOTHING ? 0.0f : top));
+      float more = sum[m][h] * shrink_by(level[m][h], top == NOTHING ? 0.0f : top), own_level[2] = {};
       more += __shfl_xor_sync(~0u, more, 1);
       more += __shfl_xor_sync(~0u, more, 2);
-      const bool sees_nothing = more == 0;
-      level[m][h] = sees_nothing ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : top;
-      rest[m][h] = sees_nothing ? 0.0f : log2f(more);
-      if (!APART) level[m][h] += rest[m][h];
+      leave_level(own_level, top, more);
+      level[m][h] = own_level[0];
+      rest[m][h] = own_level[1];
+#endif
       const i64 query = own + m * 16 + h * 8 + lane / 4;
       if (lane % 4 == 0 && query < a.queries) {
         float* const stats = a.stats + (batch * (i64)a.queries + query) * STATS;
@@ -190,8 +200,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) key_gradient(const __grid_
   const M* const mask = MASK ? mask_of(a, batch) : nullptr;
   const int begin = CAUSAL && first > a.ahead ? (first - a.ahead) / BN * BN : 0;
   unsigned char *const keys = dynamic_shared(), *const values = keys + BM * DS, *const stages = values + BM * FS;
-  fetch<D, DP, DS, BM>(keys, a.k + (i64)batch * a.keys * D, first, a.keys);
-  fetch<F, FP, FS, BM>(values, a.v + (i64)batch * a.keys * F, first, a.keys);
+  fetch<D, DP, DS, BM>(keys, a.k + (i64)(batch / a.sharers) * a.keys * D, first, a.keys);
+  fetch<F, FP, FS, BM>(values, a.v + (i64)(batch / a.sharers) * a.keys * F, first, a.keys);
   fetch<D, DP, DS, BN>(stages, queries, begin, a.queries);
   fetch<F, FP, FS, BN>(stages + BN * DS, douts, begin, a.queries);
   copy_async_commit();
@@ -276,11 +286,13 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
   // As measured on an H200: as many rows of a warp as registers hold sums for.
   if (attention_detail::is_for_groups(problem, capability)) {
     const bool is_masked = problem.mask != AttentionMask::none;  // a mask takes registers
-    if (most <= 64 && is_masked)
-      take({{Part::levels, 1, 64, 3, 3}, {Part::queries, 1, 96, 2, 2}, {Part::keys, 1, 64, 2, 2}});
-    else if (most <= 64) take({{Part::levels, 1, 64, 4, 3}, {Part::queries, 1, 48, 4, 3}, {Part::keys, 1, 96, 2, 2}});
-    else if (is_masked) take({{Part::levels, 1, 64, 3, 3}, {Part::queries, 1, 80, 2, 2}, {Part::keys, 1, 64, 2, 2}});
-    else take({{Part::levels, 1, 128, 3, 3}, {Part::queries, 1, 96, 2, 2}, {Part::keys, 1, 64, 2, 2}});
+    const Tile levels =
+        most > 64 ? Tile{Part::levels, 1, is_masked ? 64 : 128, 3, 3} : Tile{Part::levels, 1, 64, is_masked ? 3 : 4, 3};
+    const Tile queries = most <= 64 && !is_masked ? Tile{Part::queries, 1, 48, 4, 3}
+                                                  : Tile{Part::queries, 1, most > 64 && is_masked ? 64 : 96, 2, 2};
+    const Tile keys{Part::keys, 1, most <= 64 && !is_masked ? 96 : 64, 2, 2};
+    if (problem.keeps_levels) take({queries, keys});
+    else take({levels, queries, keys});
     is_open_ = fits();
     if (is_open_) return;
   }

@@ -18,8 +18,6 @@ namespace attention_detail {
 inline constexpr std::string_view hopper_gradient_text = R"(
 #define DEPTH_BYTES (BN * D * 2)
 #define VALUE_BYTES (BN * F * 2)
-// An added mask may be so large that the sum's logarithm vanishes beside it: then it is kept apart from the level.
-#define APART (MASK == 2)
 #define STATS (APART ? 4 : 2)
 // c = a b^T of `depth` elements; rows of a lie in pieces of BM rows, those of b of BN. In flight afterwards.
 template <int depth>
@@ -46,22 +44,39 @@ static __device__ __forceinline__ void pack_weights(unsigned (&weights)[NT / 2][
     for (int i = 0; i < 4; ++i) weights[k / 2][i] = pack(w[k + i / 2][i % 2 * 2], w[k + i / 2][i % 2 * 2 + 1]);
 }
 static __device__ __forceinline__ float weight_of(const Arguments& a, float x, float level, float rest) {
-  const float exponent = fmaf(x, FACTOR, -level);
-  return exp2_fast(APART ? exponent - rest : exponent);
+  return exp2_fast(APART ? fmaf(x - level, LOG2_E, -rest) : above(a, x, level));
 }
 // What is known of a tile's query: 0 the level, 1 delta, 2 the rest. `all` has the first two of two neighbours.
 static __device__ __forceinline__ float stat_of(const Sixteen& all, const unsigned char* stats, int query, int which) {
   if (!APART) return __uint_as_float(all.words[query * 2 + which]);
   return ((const float*)stats)[query * STATS + which];
 }
-// The block's shared memory from a multiple of 1024 on, and its two barriers for each stage: there, and read.
-static __device__ __forceinline__ unsigned char* begin_block(int barriers_at, int fetchers) {
-  unsigned char* at = dynamic_shared();
-  at += (1024 - (unsigned)__cvta_generic_to_shared(at) % 1024) % 1024;
-  if (threadIdx.x == 0)
-    for (int i = 0; i < STAGES * 2; ++i) barrier_begin(at + barriers_at + i * 8, i % 2 == 0 ? fetchers : GROUPS * 4);
-  __syncthreads();
-  return at;
+static __device__ __forceinline__ void leave_stats(const Arguments& a, i64 row, float level, float delta, float rest) {
+  float* const stats = a.stats + row * STATS;
+  stats[0] = level;
+  stats[1] = delta;
+  if (APART) stats[2] = rest;
+}
+// The group that fetches: `fetch` begins the copies of step t to a stage.
+template <class Fetch>
+static __device__ __forceinline__ void fetch_steps(unsigned char* barriers, int steps, Fetch fetch) {
+  give_registers();
+  int stage = 0, turn = 0;
+#pragma unroll 1
+  for (int t = 0; t < steps; ++t) {
+    barrier_wait(barriers + stage * 16 + 8, turn ^ 1);
+    fetch(stage, t);
+    copy_async_arrive(barriers + stage * 16);
+    if (++stage == STAGES) stage = 0, turn ^= 1;
+  }
+  copy_async_commit();
+  copy_async_wait<0>();
+}
+// What was asked for by this group is there.
+static __device__ __forceinline__ void meet_group(int group) {
+  copy_async_wait<0>();
+  group_sees_shared();
+  meet(1 + group, 128);
 }
 // The sum of dout * out of a row, of which four lanes have a part each.
 static __device__ __forceinline__ float delta_of(const X* dout, const X* out, int lane) {
@@ -78,27 +93,18 @@ static __device__ __forceinline__ float delta_of(const X* dout, const X* out, in
 }
 #if PART == 0
 extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid_constant__ Arguments a) {
-  const int lane = threadIdx.x % 32, group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
-  const int at = blockIdx.x;
-  const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const Block block = block_of(a, Latest::first);
+  const int lane = block.lane, group = block.group, thread = block.thread, tile = block.tile, batch = block.batch;
   const int first = tile * BM, last = first + BM < a.queries ? first + BM : a.queries;
   const int steps = (visible(a, last - 1) + BN - 1) / BN;
   constexpr int keys_begin = BM * D * 2, barriers_begin = keys_begin + STAGES * DEPTH_BYTES;
-  unsigned char* const shared = begin_block(barriers_begin, 128);
+  unsigned char* const shared = begin_block(barriers_begin, 2);
   unsigned char* const barriers = shared + barriers_begin;
-  int stage = 0, turn = 0;
+  const X* const keys = a.k + (i64)(batch / a.sharers) * a.keys * D;
   if (group == GROUPS) {
-    give_registers();
-#pragma unroll 1
-    for (int t = 0; t < steps; ++t) {
-      barrier_wait(barriers + stage * 16 + 8, turn ^ 1);
-      fetch_turned<D, BN, BN>(shared + keys_begin + stage * DEPTH_BYTES, a.k + (i64)batch * a.keys * D, t * BN, a.keys,
-                              thread);
-      copy_async_arrive(barriers + stage * 16);
-      if (++stage == STAGES) stage = 0, turn ^= 1;
-    }
-    copy_async_commit();
-    copy_async_wait<0>();
+    fetch_steps(barriers, steps, [=](int stage, int t) {
+      fetch_turned<D, BN, BN, keys_mixed>(shared + keys_begin + stage * DEPTH_BYTES, keys, t * BN, a.keys, thread);
+    });
   } else {
     take_registers();
     const int own = first + group * 64 + thread / 32 * 16 + lane / 4;
@@ -112,14 +118,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid
       const i64 row = (i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0);
       delta[h] = delta_of(a.dout + row * F, a.result + row * F, lane);
     }
-    copy_async_wait<0>();
-    group_sees_shared();
-    meet(1 + group, 128);
+    meet_group(group);
+    int stage = 0, turn = 0;
     const unsigned left = place_of(shared + group * 8192, 64), keys_place = place_of(shared + keys_begin, 64);
     float w[NT][4], level[2] = {NOTHING, NOTHING}, sum[2] = {};
 #pragma unroll 1
     for (int t = 0; t < steps; ++t) {
-      Two seen[2][NT];
+      Seen seen;
       const bool has_looked = MASK && look(a, mask, seen, own, t * BN, first + group * 64, lane);
       barrier_wait(barriers + stage * 16, turn);
       group_sees_shared();
@@ -138,8 +143,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid
 #pragma unroll
         for (int n = 0; n < NT; ++n)
 #pragma unroll
-          for (int i = 0; i < 2; ++i) more[i] += exp2_fast(fmaf(w[n][h * 2 + i], FACTOR, -from));
-        sum[h] = fmaf(sum[h], exp2_fast(level[h] - from), more[0] + more[1]);
+          for (int i = 0; i < 2; ++i) more[i] += exp2_fast(above(a, w[n][h * 2 + i], from));
+        sum[h] = fmaf(sum[h], shrink_by(level[h], from), more[0] + more[1]);
         level[h] = next;
       }
     }
@@ -148,46 +153,33 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid
       // A lane has seen some of the keys.
       float top = fmaxf(level[h], __shfl_xor_sync(~0u, level[h], 1));
       top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
-      float more = sum[h] * exp2_fast(level[h] - (top == NOTHING ? 0.0f : top));
+      float more = sum[h] * shrink_by(level[h], top == NOTHING ? 0.0f : top), known[2];
       more += __shfl_xor_sync(~0u, more, 1);
       more += __shfl_xor_sync(~0u, more, 2);
-      const bool sees_nothing = more == 0;
-      const float rest = sees_nothing ? 0.0f : log2f(more);
-      const float all = sees_nothing ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : APART ? top : top + rest;
-      if (lane % 4 == 0 && own + h * 8 < a.queries) {
-        float* const stats = a.stats + ((i64)batch * a.queries + own + h * 8) * STATS;
-        stats[0] = all;
-        stats[1] = delta[h];
-        if (APART) stats[2] = rest;
-      }
+      leave_level(known, top, more);
+      if (lane % 4 == 0 && own + h * 8 < a.queries)
+        leave_stats(a, (i64)batch * a.queries + own + h * 8, known[0], delta[h], APART ? known[1] : 0.0f);
     }
   }
 }
 #elif PART == 1
 extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __grid_constant__ Arguments a) {
-  const int lane = threadIdx.x % 32, group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
-  const int at = blockIdx.x;
-  const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const Block block = block_of(a, Latest::first);
+  const int lane = block.lane, group = block.group, thread = block.thread, tile = block.tile, batch = block.batch;
   const int first = tile * BM, last = first + BM < a.queries ? first + BM : a.queries;
   const int steps = (visible(a, last - 1) + BN - 1) / BN;
   constexpr int douts_begin = BM * D * 2, stages_begin = douts_begin + BM * F * 2;
   constexpr int stage_bytes = DEPTH_BYTES + VALUE_BYTES, barriers_begin = stages_begin + STAGES * stage_bytes;
-  unsigned char* const shared = begin_block(barriers_begin, 128);
+  unsigned char* const shared = begin_block(barriers_begin, 2);
   unsigned char* const barriers = shared + barriers_begin;
-  int stage = 0, turn = 0;
+  const X* const keys = a.k + (i64)(batch / a.sharers) * a.keys * D;
+  const X* const values = a.v + (i64)(batch / a.sharers) * a.keys * F;
   if (group == GROUPS) {
-    give_registers();
-#pragma unroll 1
-    for (int t = 0; t < steps; ++t) {
+    fetch_steps(barriers, steps, [=](int stage, int t) {
       unsigned char* const to = shared + stages_begin + stage * stage_bytes;
-      barrier_wait(barriers + stage * 16 + 8, turn ^ 1);
-      fetch_turned<D, BN, BN>(to, a.k + (i64)batch * a.keys * D, t * BN, a.keys, thread);
-      fetch_turned<F, BN, BN>(to + DEPTH_BYTES, a.v + (i64)batch * a.keys * F, t * BN, a.keys, thread);
-      copy_async_arrive(barriers + stage * 16);
-      if (++stage == STAGES) stage = 0, turn ^= 1;
-    }
-    copy_async_commit();
-    copy_async_wait<0>();
+      fetch_turned<D, BN, BN, keys_mixed>(to, keys, t * BN, a.keys, thread);
+      fetch_turned<F, BN, BN, keys_mixed>(to + DEPTH_BYTES, values, t * BN, a.keys, thread);
+    });
   } else {
     take_registers();
     const int own = first + group * 64 + thread / 32 * 16 + lane / 4;
@@ -201,13 +193,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const i64 row = (i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0);
+#if KEEPS_LEVELS
+      level[h] = a.levels[row * LEVELS];
+      if (APART) rest[h] = a.levels[row * LEVELS + LEVELS - 1];
+      delta[h] = delta_of(a.dout + row * F, a.result + row * F, lane);
+      if (lane % 4 == 0 && own + h * 8 < a.queries) leave_stats(a, row, level[h], delta[h], rest[h]);
+#else
       level[h] = a.stats[row * STATS];
       delta[h] = a.stats[row * STATS + 1];
       if (APART) rest[h] = a.stats[row * STATS + 2];
+#endif
     }
-    copy_async_wait<0>();
-    group_sees_shared();
-    meet(1 + group, 128);
+    meet_group(group);
+    int stage = 0, turn = 0;
     const unsigned left = place_of(shared + group * 8192, 64), left_dout = left + douts_begin / 16;
     const unsigned stages_place = place_of(shared + stages_begin, BN * 8);
     float sums[D / 8][4] = {};
@@ -215,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
 #pragma unroll 1
     for (int t = 0; t < steps; ++t) {
       const unsigned now = stages_place + stage * (stage_bytes / 16);
-      Two seen[2][NT];
+      Seen seen;
       const bool has_looked = MASK && look(a, mask, seen, own, t * BN, first + group * 64, lane);
       barrier_wait(barriers + stage * 16, turn);
       group_sees_shared();
@@ -243,76 +241,88 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
       if (++stage == STAGES) stage = 0, turn ^= 1;
     }
     const float by[2] = {a.plain_scale, a.plain_scale};
-    write_turned(sums, by, a.dq + (i64)batch * a.queries * D, own, a.queries, lane);
+    write_turned<8>(sums, by, a.dq + (i64)batch * a.queries * D, own, a.queries, lane);
   }
 }
 #else
-// What is not seen becomes nothing: of scores of a lane's two keys, the first of which is `own`, and of a tile's
-// queries. `group` is the first key of all lanes.
-static __device__ __forceinline__ void hide_across(const Arguments& a, const M* mask, float (&w)[NT][4], int query,
-                                                   int own, int group, int lane) {
-  const bool is_inside = group + 64 <= visible(a, query) && query + BN <= a.queries;
-  if (!MASK && PLAIN && is_inside) return;
-  const int first = query + lane % 4 * 2;
+// A lane's two keys are neighbours where there is a mask, else eight apart.
+#define KEYS_APART (MIXES_KEYS ? 1 : 8)
+#if MASK == 0
+struct Across {};
+static __device__ __forceinline__ bool look_across(const Arguments&, const M*, Across&, int, int, int, int) {
+  return false;
+}
+#else
+// What the mask says of a lane's two keys, the first of which is `own`, and of its queries of a tile: fetched before
+// scores are there. `group` is the first key of all lanes. False: the tile crosses a border, or keys do not lie in
+// pairs.
+struct __align__(2 * sizeof(M)) Two { M x[2]; };
+struct Across { Two pairs[NT][2]; };
+static __device__ __forceinline__ bool look_across(const Arguments& a, const M* mask, Across& seen, int query, int own,
+                                                   int group, int lane) {
+  if (group + 64 > visible(a, query) || query + BN > a.queries || a.mask_key != 1) return false;
+  if (a.mask_row % 2 != 0 || (i64)mask % sizeof(Two) != 0) return false;
+  const M* const at = mask + (query + lane % 4 * 2) * a.mask_row + own;
+#pragma unroll
+  for (int n = 0; n < NT; ++n)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) seen.pairs[n][c] = *(const Two*)(at + (n * 8 + c) * a.mask_row);
+  return true;
+}
+#endif
+// What is not seen becomes nothing.
+static __device__ __forceinline__ void hide_across(const Arguments& a, const M* mask, const Across& seen,
+                                                   bool has_looked, float (&w)[NT][4], int query, int own, int group,
+                                                   int lane) {
+  if (!MASK && PLAIN && group + 64 <= visible(a, query) && query + BN <= a.queries) return;
 #if MASK
-  if (is_inside) {
-    const M* at = mask + first * a.mask_row + (i64)own * a.mask_key;
-    const i64 right = (i64)a.mask_key * 8;
+  if (has_looked) {
 #pragma unroll
-    for (int n = 0; n < NT; ++n) {
+    for (int n = 0; n < NT; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) w[n][i] = with_mask(a, at[i % 2 * a.mask_row + i / 2 * right], w[n][i]);
-      at += 8 * a.mask_row;
-    }
+      for (int i = 0; i < 4; ++i) w[n][i] = with_mask(a, seen.pairs[n][i % 2].x[i / 2], w[n][i]);
     return;
   }
 #endif
 #pragma unroll
   for (int n = 0; n < NT; ++n)
 #pragma unroll
-    for (int i = 0; i < 4; ++i) w[n][i] = shown(a, mask, w[n][i], first + n * 8 + i % 2, own + i / 2 * 8);
+    for (int i = 0; i < 4; ++i)
+      w[n][i] = shown(a, mask, w[n][i], query + n * 8 + lane % 4 * 2 + i % 2, own + i / 2 * KEYS_APART);
 }
 extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __grid_constant__ Arguments a) {
-  const int lane = threadIdx.x % 32, group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
-  const int at = blockIdx.x;
-  const int tile = CAUSAL ? at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const Block block = block_of(a, Latest::last);
+  const int lane = block.lane, group = block.group, thread = block.thread, tile = block.tile, batch = block.batch;
   const int first = tile * BM, begin = CAUSAL && first > a.ahead ? (first - a.ahead) / BN * BN : 0;
   const int steps = begin < a.queries ? (a.queries - begin + BN - 1) / BN : 0;
   constexpr int values_begin = BM * D * 2, stages_begin = values_begin + BM * F * 2;
   constexpr int stage_bytes = DEPTH_BYTES + VALUE_BYTES, stats_begin = stages_begin + STAGES * stage_bytes;
   constexpr int barriers_begin = stats_begin + STAGES * BN * STATS * 4;
-  unsigned char* const shared = begin_block(barriers_begin, 128);
+  unsigned char* const shared = begin_block(barriers_begin, 2);
   unsigned char* const barriers = shared + barriers_begin;
-  int stage = 0, turn = 0;
   if (group == GROUPS) {
-    give_registers();
-#pragma unroll 1
-    for (int t = 0; t < steps; ++t) {
+    fetch_steps(barriers, steps, [=](int stage, int t) {
       unsigned char* const to = shared + stages_begin + stage * stage_bytes;
       const int query = begin + t * BN;
-      barrier_wait(barriers + stage * 16 + 8, turn ^ 1);
       fetch_turned<D, BN, BN>(to, a.q + (i64)batch * a.queries * D, query, a.queries, thread);
       fetch_turned<F, BN, BN>(to + DEPTH_BYTES, a.dout + (i64)batch * a.queries * F, query, a.queries, thread);
       if (thread < BN)
         copy_async<STATS * 4>(shared + stats_begin + (stage * BN + thread) * (STATS * 4),
                               a.stats + ((i64)batch * a.queries + query + thread) * STATS,
                               query + thread < a.queries);
-      copy_async_arrive(barriers + stage * 16);
-      if (++stage == STAGES) stage = 0, turn ^= 1;
-    }
-    copy_async_commit();
-    copy_async_wait<0>();
+    });
   } else {
     take_registers();
-    const int own = first + group * 64 + thread / 32 * 16 + lane / 4;
+    const int own = first + group * 64 + thread / 32 * 16 + lane / 4 * (MIXES_KEYS ? 2 : 1);
     const M* const mask = MASK ? mask_of(a, batch) : nullptr;
-    fetch_turned<D, 64, BM>(shared + group * 8192, a.k + (i64)batch * a.keys * D, first + group * 64, a.keys, thread);
-    fetch_turned<F, 64, BM>(shared + values_begin + group * 8192, a.v + (i64)batch * a.keys * F, first + group * 64,
-                            a.keys, thread);
+    const X* const keys = a.k + (i64)(batch / a.sharers) * a.keys * D;
+    const X* const values = a.v + (i64)(batch / a.sharers) * a.keys * F;
+    fetch_turned<D, 64, BM, keys_paired>(shared + group * 8192, keys, first + group * 64, a.keys, thread);
+    fetch_turned<F, 64, BM, keys_paired>(shared + values_begin + group * 8192, values, first + group * 64, a.keys,
+                                         thread);
     copy_async_commit();
-    copy_async_wait<0>();
-    group_sees_shared();
-    meet(1 + group, 128);
+    meet_group(group);
+    int stage = 0, turn = 0;
     const unsigned left = place_of(shared + group * 8192, 64), left_value = left + values_begin / 16;
     const unsigned stages_place = place_of(shared + stages_begin, BN * 8);
     float dk[D / 8][4] = {}, dv[F / 8][4] = {};
@@ -321,6 +331,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
     for (int t = 0; t < steps; ++t) {
       const unsigned now = stages_place + stage * (stage_bytes / 16);
       const unsigned char* const stats = shared + stats_begin + (stage * BN + lane % 4 * 2) * (STATS * 4);
+      const int query = begin + t * BN;
+      Across seen;
+      const bool has_looked = look_across(a, mask, seen, query, own, first + group * 64, lane);
       barrier_wait(barriers + stage * 16, turn);
       group_sees_shared();
       float w[NT][4], dw[NT][4];
@@ -328,8 +341,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
       begin_rows<F>(dw, left_value, now + DEPTH_BYTES / 16);
       group_wait_for<1>();
       settle(w);
-      const int query = begin + t * BN;
-      hide_across(a, mask, w, query, own, first + group * 64, lane);
+      hide_across(a, mask, seen, has_looked, w, query, own, first + group * 64, lane);
 #pragma unroll
       for (int n = 0; n < NT; ++n) {
         const unsigned char* const own_stats = stats + n * (STATS * 32);
@@ -359,8 +371,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
       if (++stage == STAGES) stage = 0, turn ^= 1;
     }
     const float by[2] = {a.plain_scale, a.plain_scale}, one[2] = {1, 1};
-    write_turned(dk, by, a.dk + (i64)batch * a.keys * D, own, a.keys, lane);
-    write_turned(dv, one, a.dv + (i64)batch * a.keys * F, own, a.keys, lane);
+    write_turned<KEYS_APART>(dk, by, a.dk + (i64)batch * a.keys * D, own, a.keys, lane);
+    write_turned<KEYS_APART>(dv, one, a.dv + (i64)batch * a.keys * F, own, a.keys, lane);
   }
 }
 #endif

@@ -22,46 +22,85 @@ static __device__ __forceinline__ unsigned pack(float low, float high) {
   return pack_f16(low, high);
 #endif
 }
+// Where there is a mask, keys lie in another order, so that a lane's scores are of keys that follow each other, eight in
+// each 32: row 8 n + 2 t + c of a tile is key 8 t + 2 n + c, for n and t below 4. Values lie as their keys do.
+#define MIXES_KEYS (MASK != 0)
+static __device__ __forceinline__ constexpr int key_of_row(int row) {
+  return row / 32 * 32 + row % 8 / 2 * 8 + row % 32 / 8 * 2 + row % 2;
+}
+// Rows of queries' gradients by keys are keys: with a mask, a lane's two are neighbours of 16.
+static __device__ __forceinline__ constexpr int key_of_pair(int row) {
+  return row / 16 * 16 + row % 8 * 2 + row % 16 / 8;
+}
+enum Order { as_given, keys_mixed, keys_paired };
+template <Order order> static __device__ __forceinline__ constexpr int place_in_order(int row) {
+  return !MIXES_KEYS || order == as_given ? row : order == keys_mixed ? key_of_row(row) : key_of_pair(row);
+}
 // Rows of `width` elements in pieces of 128 bytes, as the instruction reads them: vector c of row r at c ^ r % 8.
 // Pieces lie `pitch` rows apart. By the 128 threads of a group, each with the same vector of every 128 / chunks rows.
-template <int width, int rows, int pitch>
+template <int width, int rows, int pitch, Order order = as_given>
 static __device__ __forceinline__ void fetch_turned(unsigned char* to, const X* from, int first, int count,
                                                     int thread) {
   constexpr int chunks = width / 8, step = 128 / chunks;
   const int row = thread / chunks, chunk = thread % chunks;
   to += chunk / 8 * (pitch * 128) + row * 128 + (chunk % 8 ^ row % 8) * 16;
-  from += (i64)(first + row) * width + chunk * 8;
+  first += place_in_order<order>(row);  // no bit of `row` and of a multiple of `step` is the same
+  from += (i64)first * width + chunk * 8;
 #pragma unroll
-  for (int i = 0; i < rows / step; ++i)
-    copy_async<16>(to + i * step * 128, from + i * step * width, first + row + i * step < count);
+  for (int i = 0; i < rows / step; ++i) {
+    const int further = place_in_order<order>(i * step);
+    copy_async<16>(to + i * step * 128, from + further * width, first + further < count);
+  }
 }
-// What the mask says of a lane's two queries, the first of which is `own`, and of a tile's keys: fetched before scores
-// are there. `group` is the first query of all lanes. False: the tile crosses a border, or a row has no pairs.
-struct __align__(2 * sizeof(M)) Two { M x[2]; };
-static __device__ __forceinline__ bool look(const Arguments& a, const M* mask, Two (&seen)[2][NT], int own, int key,
-                                            int group, int lane) {
+// A lane's part of its rows.
+static __device__ __forceinline__ int key_of_score(int n, int i, int lane) {
+  return MIXES_KEYS ? n / 4 * 32 + lane % 4 * 8 + n % 4 * 2 + i % 2 : n * 8 + lane % 4 * 2 + i % 2;
+}
+#if MASK == 0
+struct Seen {};
+static __device__ __forceinline__ bool look(const Arguments&, const M*, Seen&, int, int, int, int) { return false; }
+#else
+// What the mask says of a lane's two queries, and of its keys of a tile.
+struct Seen { unsigned words[2][BN / 32][2 * sizeof(M)]; };
+static __device__ __forceinline__ M seen_of(const Seen& seen, int n, int i) {
+  const unsigned(&own)[2 * sizeof(M)] = seen.words[i / 2][n / 4];
+#if MASK == 1
+  return (own[n % 4 / 2] & 0xffu << (n % 2 * 16 + i % 2 * 8)) != 0;
+#else
+  return ((const M*)&own[n % 4])[i % 2];
+#endif
+}
+// Fetched before scores are there. `own` is the first query, `group` that of all lanes. False: the tile crosses a
+// border, or rows cannot be read by eight.
+static __device__ __forceinline__ bool look(const Arguments& a, const M* mask, Seen& seen, int own, int key, int group,
+                                            int lane) {
+  struct __align__(8 * sizeof(M)) Eight { unsigned words[2 * sizeof(M)]; };
   if (key + BN > visible(a, group) || a.mask_key != 1) return false;
-  if (a.mask_row % 2 != 0 || (i64)mask % sizeof(Two) != 0) return false;
+  if (a.mask_row % 8 != 0 || (i64)mask % sizeof(Eight) != 0) return false;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
     const int query = own + h * 8 < a.queries ? own + h * 8 : a.queries - 1;
-    const M* const row = mask + query * a.mask_row + key + lane % 4 * 2;
+    const M* const row = mask + query * a.mask_row + key + lane % 4 * 8;
 #pragma unroll
-    for (int n = 0; n < NT; ++n) seen[h][n] = *(const Two*)(row + n * 8);
+    for (int n = 0; n < BN / 32; ++n) {
+      const Eight x = *(const Eight*)(row + n * 32);
+#pragma unroll
+      for (int i = 0; i < 2 * sizeof(M); ++i) seen.words[h][n][i] = x.words[i];
+    }
   }
   return true;
 }
+#endif
 // What is not seen becomes nothing.
-static __device__ __forceinline__ void hide(const Arguments& a, const M* mask, const Two (&seen)[2][NT],
-                                            bool has_looked, float (&w)[NT][4], int own, int key, int group,
-                                            int lane) {
+static __device__ __forceinline__ void hide(const Arguments& a, const M* mask, const Seen& seen, bool has_looked,
+                                            float (&w)[NT][4], int own, int key, int group, int lane) {
   if (!MASK && PLAIN && key + BN <= visible(a, group)) return;
 #if MASK
   if (has_looked) {
 #pragma unroll
     for (int n = 0; n < NT; ++n)
 #pragma unroll
-      for (int i = 0; i < 4; ++i) w[n][i] = with_mask(a, seen[i / 2][n].x[i % 2], w[n][i]);
+      for (int i = 0; i < 4; ++i) w[n][i] = with_mask(a, seen_of(seen, n, i), w[n][i]);
     return;
   }
 #endif
@@ -69,7 +108,30 @@ static __device__ __forceinline__ void hide(const Arguments& a, const M* mask, c
   for (int n = 0; n < NT; ++n)
 #pragma unroll
     for (int i = 0; i < 4; ++i)
-      w[n][i] = shown(a, mask, w[n][i], own + i / 2 * 8, key + n * 8 + lane % 4 * 2 + i % 2);
+      w[n][i] = shown(a, mask, w[n][i], own + i / 2 * 8, key + key_of_score(n, i, lane));
+}
+// A block's tile of rows and its threads: groups of four warps with 64 rows each, and a last one that fetches.
+struct Block { int lane, group, thread, tile, batch; };
+enum class Latest { first, last };  // tiles with the most work begin first
+static __device__ __forceinline__ Block block_of(const Arguments& a, Latest order) {
+  const int at = blockIdx.x;
+  Block b;
+  b.lane = threadIdx.x % 32;
+  b.group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0);
+  b.thread = threadIdx.x % 128;
+  b.tile = !CAUSAL ? at % a.tiles : order == Latest::first ? a.tiles - 1 - at / a.batches : at / a.batches;
+  b.batch = CAUSAL ? at % a.batches : at / a.tiles;
+  return b;
+}
+// The block's shared memory from a multiple of 1024 on, with `count` barriers for each stage: every other one is for
+// the threads that fetch, the rest for the warps that compute.
+static __device__ __forceinline__ unsigned char* begin_block(int barriers_at, int count) {
+  unsigned char* at = dynamic_shared();
+  at += (1024 - (unsigned)__cvta_generic_to_shared(at) % 1024) % 1024;
+  if (threadIdx.x == 0)
+    for (int i = 0; i < STAGES * count; ++i) barrier_begin(at + barriers_at + i * 8, i % 2 == 0 ? 128 : GROUPS * 4);
+  __syncthreads();
+  return at;
 }
 // Registers that a product in flight writes are what the product made them only after this.
 template <int N> static __device__ __forceinline__ void settle(float (&c)[N][4]) {
@@ -93,8 +155,8 @@ static __device__ __forceinline__ void turn_words(unsigned (&x)[4], int lane) {
     else x[i + 2] = other;
   }
 }
-// Rows of results of a group, a lane's first one at `row`, to rows of 8 N elements.
-template <int N>
+// Rows of results of a group, a lane's first one at `row` and the second `apart` after it, to rows of 8 N elements.
+template <int apart, int N>
 static __device__ __forceinline__ void write_turned(const float (&c)[N][4], const float (&by)[2], X* to, int row,
                                                     int count, int lane) {
 #pragma unroll
@@ -105,7 +167,7 @@ static __device__ __forceinline__ void write_turned(const float (&c)[N][4], cons
 #pragma unroll
       for (int i = 0; i < 4; ++i) x.words[i] = pack(c[n + i][h * 2] * by[h], c[n + i][h * 2 + 1] * by[h]);
       turn_words(x.words, lane);
-      if (row + h * 8 < count) *(Sixteen*)(to + (i64)(row + h * 8) * (N * 8) + (n + lane % 4) * 8) = x;
+      if (row + h * apart < count) *(Sixteen*)(to + (i64)(row + h * apart) * (N * 8) + (n + lane % 4) * 8) = x;
     }
 }
 )";
@@ -140,14 +202,14 @@ static __device__ __forceinline__ void soften(const Arguments& a, float (&w)[NT]
     top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
     top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
     const float next = fmaxf(base[h], top * FACTOR), from = next == NOTHING ? 0.0f : next;
-    shrink[h] = exp2_fast(base[h] - from);
+    shrink[h] = shrink_by(base[h], from);
     base[h] = next;
     float more[2] = {};
 #pragma unroll
     for (int n = 0; n < NT; ++n)
 #pragma unroll
       for (int i = h * 2; i < h * 2 + 2; ++i) {
-        w[n][i] = exp2_fast(fmaf(w[n][i], FACTOR, -from));
+        w[n][i] = exp2_fast(above(a, w[n][i], from));
         more[i % 2] += w[n][i];
       }
     sum[h] = fmaf(sum[h], shrink[h], more[0] + more[1]);
@@ -160,32 +222,29 @@ static __device__ __forceinline__ void pack_weights(unsigned (&weights)[NT / 2][
     for (int i = 0; i < 4; ++i) weights[k / 2][i] = pack(w[k + i / 2][i % 2 * 2], w[k + i / 2][i % 2 * 2 + 1]);
 }
 extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_constant__ Arguments a) {
-  const int lane = threadIdx.x % 32, group = __shfl_sync(~0u, (int)threadIdx.x / 128, 0), thread = threadIdx.x % 128;
-  const int at = blockIdx.x;
-  const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
+  const Block block = block_of(a, Latest::first);
+  const int lane = block.lane, group = block.group, thread = block.thread, tile = block.tile, batch = block.batch;
   const int first = tile * BM, last = first + BM < a.queries ? first + BM : a.queries;
   const int end = visible(a, last - 1), steps = (end + BN - 1) / BN;
-  unsigned char* queries = dynamic_shared();
-  queries += (1024 - (unsigned)__cvta_generic_to_shared(queries) % 1024) % 1024;
-  unsigned char *const keys_at = queries + BM * D * 2, *const values_at = keys_at + STAGES * KEY_BYTES;
+  constexpr int keys_begin = BM * D * 2, values_begin = keys_begin + STAGES * KEY_BYTES;
+  constexpr int barriers_begin = values_begin + STAGES * VALUE_BYTES;
   // Barriers, of each stage: keys are there, keys are read, values are there, values are read.
-  unsigned char* const barriers = values_at + STAGES * VALUE_BYTES;
-  if (threadIdx.x == 0)
-    for (int i = 0; i < STAGES * 4; ++i) barrier_begin(barriers + i * 8, i % 2 == 0 ? 128 : GROUPS * 4);
-  __syncthreads();
+  unsigned char* const queries = begin_block(barriers_begin, 4);
+  unsigned char *const keys_at = queries + keys_begin, *const values_at = queries + values_begin;
+  unsigned char* const barriers = queries + barriers_begin;
   if (group == GROUPS) {  // fetches for the others
     give_registers();
-    const X* const keys = a.k + (i64)batch * a.keys * D;
-    const X* const values = a.v + (i64)batch * a.keys * F;
+    const X* const keys = a.k + (i64)(batch / a.sharers) * a.keys * D;
+    const X* const values = a.v + (i64)(batch / a.sharers) * a.keys * F;
     int stage = 0, turn = 1;
 #pragma unroll 1
     for (int t = 0; t < steps; ++t) {
       unsigned char* const own = barriers + stage * 32;
       barrier_wait(own + 8, turn);
-      fetch_turned<D, BN, BN>(keys_at + stage * KEY_BYTES, keys, t * BN, a.keys, thread);
+      fetch_turned<D, BN, BN, keys_mixed>(keys_at + stage * KEY_BYTES, keys, t * BN, a.keys, thread);
       copy_async_arrive(own);
       barrier_wait(own + 24, turn);
-      fetch_turned<F, BN, BN>(values_at + stage * VALUE_BYTES, values, t * BN, a.keys, thread);
+      fetch_turned<F, BN, BN, keys_mixed>(values_at + stage * VALUE_BYTES, values, t * BN, a.keys, thread);
       copy_async_arrive(own + 16);
       if (++stage == STAGES) stage = 0, turn ^= 1;
     }
@@ -208,7 +267,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_
     if (group == GROUPS - 1) call_next(1 + GROUPS, 256);
     int stage = 0, turn = 0;
     if (steps > 0) {
-      Two seen[2][NT];
+      Seen seen;
       const bool has_looked = MASK && look(a, mask, seen, own, 0, first + group * 64, lane);
       barrier_wait(barriers, 0);
       group_sees_shared();
@@ -227,7 +286,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_
       const int turn_before = turn;
       if (++stage == STAGES) stage = 0, turn ^= 1;
       unsigned char* const now = barriers + stage * 32;
-      Two seen[2][NT];
+      Seen seen;
       const bool has_looked = MASK && look(a, mask, seen, own, t * BN, first + group * 64, lane);
       barrier_wait(now, turn);
       meet(1 + GROUPS + group, 256);
@@ -264,8 +323,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) attention(const __grid_
       sum[h] += __shfl_xor_sync(~0u, sum[h], 1);
       sum[h] += __shfl_xor_sync(~0u, sum[h], 2);
       by[h] = ZEROS && sum[h] == 0 ? 0.0f : 1.0f / sum[h];
+#if KEEPS_LEVELS
+      if (lane % 4 == 0 && own + h * 8 < a.queries)
+        leave_level(a.levels + ((i64)batch * a.queries + own + h * 8) * LEVELS, base[h], sum[h]);
+#endif
     }
-    write_turned(sums, by, a.out + (i64)batch * a.queries * F, own, a.queries, lane);
+    write_turned<8>(sums, by, a.out + (i64)batch * a.queries * F, own, a.queries, lane);
   }
 }
 )";

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/library/attention_kernels.hpp>
 
+#include <sinter/backend/cuda/library/attention_few_text.hpp>
 #include <sinter/backend/cuda/library/attention_hopper_kernels.hpp>
 #include <sinter/backend/cuda/library/attention_texts.hpp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
@@ -37,8 +38,8 @@ inline std::string problem_text(const AttentionProblem& p, int row_step) {
          define_number("DP", padded_bytes(p.features * element, row_step)) +
          define_number("FP", padded_bytes(p.value_features * element, row_step)) +
          define_number("MASK", static_cast<int>(p.mask)) + define_number("CAUSAL", p.is_causal ? 1 : 0) +
-         define_number("ZEROS", p.gives_zeros ? 1 : 0) + define_number("PLAIN", is_plain ? 1 : 0) +
-         define_number("IS_BRAIN", p.dtype == DType::bf16 ? 1 : 0) +
+         define_number("ZEROS", p.gives_zeros ? 1 : 0) + define_number("KEEPS_LEVELS", p.keeps_levels ? 1 : 0) +
+         define_number("PLAIN", is_plain ? 1 : 0) + define_number("IS_BRAIN", p.dtype == DType::bf16 ? 1 : 0) +
          "struct __align__(16) Sixteen { unsigned words[4]; };\ntypedef long long i64;\n";
 }
 
@@ -49,6 +50,7 @@ inline AttentionArguments arguments_of(const AttentionProblem& p) {
   a.queries = static_cast<std::int32_t>(p.queries);
   a.keys = static_cast<std::int32_t>(p.keys);
   a.ahead = static_cast<std::int32_t>(p.ahead);
+  a.sharers = static_cast<std::int32_t>(p.sharers);
   // A scale that rounds to zero would make hidden scores NaN.
   constexpr double log2_e = 1.4426950408889634, least = double{std::numeric_limits<float>::min()};
   a.plain_scale = static_cast<float>(p.scale);
@@ -62,6 +64,13 @@ inline bool is_for_groups(const AttentionProblem& p, int capability) {
   const auto is_whole = [](int features) { return features == 64 || features == 128; };
   return capability == 90 && p.dtype != DType::f32 && p.queries > 64 && is_whole(p.features) &&
          is_whole(p.value_features);
+}
+
+/// Queries so few that keys and values are read at the rate of memory.
+constexpr std::int64_t few_queries = 16;
+inline bool is_for_few(const AttentionProblem& p) {
+  return p.dtype != DType::f32 && p.queries <= few_queries && p.features % 32 == 0 && p.features <= 128 &&
+         p.value_features % 64 == 0 && p.value_features <= 128;
 }
 
 /// Of a block: so many groups compute, and one more fetches and leaves most of its registers to them.
@@ -92,6 +101,7 @@ SINTER_DECL std::size_t AttentionPlan::shared_bytes() const {
     return as_index(block_queries() * (depth - 16) + stages_ * (block_keys_ * (depth + values - 32) + for_barriers) +
                     for_alignment);
   }
+  if (is_few_) return as_index(warps_ * block_queries() * (problem_.value_features + 2)) * sizeof(float);
   if (!is_on_tensor_cores())
     return as_index((block_queries() + block_keys_) * depth + block_keys_ * values +
                     block_queries() * (block_keys_ * 4 + 32));
@@ -106,7 +116,7 @@ SINTER_DECL std::size_t AttentionPlan::parts_bytes() const {
 
 /// Registers bound the rows of a warp: its sums take a register for each feature and 8 rows.
 SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t shared_bytes) {
-  constexpr std::int64_t few_queries = 16, least_piece = 256, most_pieces = 64;
+  using attention_detail::few_queries;
   const int most = std::max(problem_.features, problem_.value_features);
   if (!is_on_tensor_cores()) {
     row_blocks_ = problem_.queries <= few_queries ? 1 : most <= 64 && problem_.queries > 64 ? 8 : 4;
@@ -131,11 +141,14 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
   }
   const bool is_wide = most > (element() == 2 ? 128 : 64);
   row_blocks_ = is_wide || problem_.queries <= 64 ? 1 : 2;
+  is_few_ = attention_detail::is_for_few(problem_);
   if (problem_.queries <= few_queries) {
-    warps_ = 1;
+    constexpr std::int64_t least_piece = 512, most_pieces = 64;
+    warps_ = is_few_ ? 4 : 1;
     piece_ = std::max(least_piece, (problem_.keys + most_pieces * 64 - 1) / (most_pieces * 64) * 64);
     pieces_ = std::max<std::int64_t>(1, (problem_.keys + piece_ - 1) / piece_);
   }
+  if (is_few_) return;
   // Whatever the batch, the tile of keys, which shows in the digits, is that of the larger tiles of queries.
   while (block_keys_ > 16 && this->shared_bytes() > shared_bytes) block_keys_ /= 2;
   if (problem_.batches * tiles() < multiprocessors) row_blocks_ = 1;  // too few blocks for the device: smaller ones
@@ -162,7 +175,10 @@ SINTER_DECL LibrarySource AttentionPlan::source() const {
     text += group_common_text;
     text += hopper_text;
   } else {
-    text += is_on_tensor_cores() ? std::string(fragment_text) + std::string(tensor_text) : std::string(plain_text);
+    if (is_few_) text += define_number("BLOCKS", 3);
+    if (is_on_tensor_cores()) text += fragment_text;
+    text += is_few_ ? few_text : is_on_tensor_cores() ? tensor_text : plain_text;
+    if (pieces_ > 1) text += merge_text;
   }
   LibrarySource source{cuda_source_detail::helpers(text, capability_) + std::string(machine_text) + text,
                        {"attention"}};

@@ -51,9 +51,9 @@ struct Arguments {
   float* parts;
   const X *dout, *result;
   X *dq, *dk, *dv;
-  float* stats;
+  float *stats, *levels;
   i64 mask_stride[6], mask_row;
-  int mask_extent[6], mask_key, batches, queries, keys, tiles, pieces, piece, ahead;
+  int mask_extent[6], mask_key, batches, queries, keys, tiles, pieces, piece, ahead, sharers;
   float scale, plain_scale;
 };
 // Rows [first, first + rows) of `width` elements, of which there are `count`, to rows of `padded` bytes; zeros beyond.
@@ -92,21 +92,35 @@ static __device__ __forceinline__ int visible(const Arguments& a, int query) {
   const int all = query + a.ahead + 1;
   return !CAUSAL || all > a.keys ? a.keys : all < 0 ? 0 : all;
 }
-// A score as an exponent of 2, but for a factor of `FACTOR`, which is left to the exponential where it is positive and
-// nothing is added.
+// Scores count as exponents of 2, but for a factor of `FACTOR`, which is left to the exponential where it is positive.
+// Where a mask is added they count as exponents of e: the lowest finite number hides all but a row of such, and as an
+// exponent of 2 it would be infinite.
+#define APART (MASK == 2)
+#define LOG2_E 1.44269504f
 static __device__ __forceinline__ float with_mask(const Arguments& a, M seen, float score) {
-  if (!PLAIN) score *= a.scale;
-#if MASK == 1
-  return seen ? score : NOTHING;
-#elif MASK == 2
-  // The lowest finite number hides all but a row of such; as an exponent of 2 it would be infinite.
-  const float more = (float)seen, bounded = fminf(fmaxf(more, -2e38f), 2e38f);
-  const float sum = fmaf(fabsf(more) < -NOTHING ? bounded : more, 1.44269504f, score);
-  return more == NOTHING ? NOTHING : sum;
+#if MASK == 2
+  return fmaf(score, a.plain_scale, (float)seen);
 #else
-  return score;
+  if (!PLAIN) score *= a.scale;
+  return seen ? score : NOTHING;
 #endif
 }
+// What 2^ is taken of, for a weight whose base is `from`.
+static __device__ __forceinline__ float above(const Arguments& a, float score, float from) {
+  return APART ? (score - from) * LOG2_E : fmaf(score, PLAIN ? a.scale : 1.0f, -from);
+}
+static __device__ __forceinline__ float shrink_by(float base, float from) {
+  return exp2_fast(APART ? (base - from) * LOG2_E : base - from);
+}
+// Leaves the level of a query, whose weights have this base and this sum. Where an added mask is large, the sum's
+// logarithm would vanish beside it: then it is kept apart.
+static __device__ __forceinline__ void leave_level(float* to, float base, float sum) {
+  const bool sees_nothing = sum == 0;
+  const float rest = sees_nothing ? 0.0f : log2f(sum);
+  to[0] = sees_nothing ? (ZEROS ? -NOTHING : __int_as_float(0x7fc00000)) : APART ? base : base + rest;
+  if (APART) to[1] = rest;
+}
+#define LEVELS (APART ? 2 : 1)
 static __device__ __forceinline__ float shown(const Arguments& a, const M* mask, float score, int query, int key) {
   if (key >= visible(a, query) || query >= a.queries) return NOTHING;
 #if MASK
@@ -262,8 +276,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, at = blockIdx.x / a.pieces, piece = blockIdx.x % a.pieces;
   const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
   const int first = tile * BM, own = first + warp * MT * 16, last = first + BM < a.queries ? first + BM : a.queries;
-  const X* const keys = a.k + (i64)batch * a.keys * D;
-  const X* const values = a.v + (i64)batch * a.keys * F;
+  const X* const keys = a.k + (i64)(batch / a.sharers) * a.keys * D;
+  const X* const values = a.v + (i64)(batch / a.sharers) * a.keys * F;
   const M* const mask = MASK ? mask_of(a, batch) : nullptr;
   const int begin = piece * a.piece, most = visible(a, last - 1);
   const int end = a.pieces > 1 && begin + a.piece < most ? begin + a.piece : most;
@@ -337,14 +351,14 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
         top = fmaxf(top, __shfl_xor_sync(~0u, top, 1));
         top = fmaxf(top, __shfl_xor_sync(~0u, top, 2));
         const float next = fmaxf(base[m][h], top * FACTOR), from = next == NOTHING ? 0.0f : next;
-        const float shrink = exp2_fast(base[m][h] - from);
+        const float shrink = shrink_by(base[m][h], from);
         base[m][h] = next;
         float more = 0;
 #pragma unroll
         for (int n = 0; n < NT; ++n)
 #pragma unroll
           for (int i = h * 2; i < h * 2 + 2; ++i) {
-            w[m][n][i] = exp2_fast(fmaf(w[m][n][i], FACTOR, -from));
+            w[m][n][i] = exp2_fast(above(a, w[m][n][i], from));
             more += w[m][n][i];
           }
         sum[m][h] = fmaf(sum[m][h], shrink, more);
@@ -381,31 +395,57 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const float by = ZEROS && sum[m][h] == 0 ? 0.0f : 1.0f / sum[m][h];
+#if KEEPS_LEVELS
+      const int query = own + m * 16 + h * 8 + lane / 4;
+      if (lane % 4 == 0 && query < a.queries)
+        leave_level(a.levels + (batch * (i64)a.queries + query) * LEVELS, base[m][h], sum[m][h]);
+#endif
 #pragma unroll
       for (int f = 0; f < FT; ++f) sums[m][f][h * 2] *= by, sums[m][f][h * 2 + 1] *= by;
     }
   write_rows<MT, FT, F, QS>(sums, rows, a.out + (i64)batch * a.queries * F, own, a.queries, lane);
 #endif
 }
-#if SPLIT
+)";
+
+/// What pieces of the keys left, of which there are 64 at most: a lane knows of two of them what they count.
+inline constexpr std::string_view merge_text = R"(
 extern "C" __global__ void __launch_bounds__(128) merge(const __grid_constant__ Arguments a) {
+  const int lane = threadIdx.x % 32;
   const i64 batch = blockIdx.x / a.queries, query = blockIdx.x % a.queries;
   const i64 apart = (i64)a.queries * (FT * 8 + 2);
   const float* const part = a.parts + (batch * a.pieces * a.queries + query) * (FT * 8 + 2);
-  float base = NOTHING, total = 0;
-  for (int i = 0; i < a.pieces; ++i) base = fmaxf(base, part[i * apart + FT * 8]);
-  const float from = base == NOTHING ? 0.0f : base;
-  for (int i = 0; i < a.pieces; ++i)
-    total = fmaf(part[i * apart + FT * 8 + 1], exp2_fast(part[i * apart + FT * 8] - from), total);
-  const float by = ZEROS && total == 0 ? 0.0f : 1.0f / total;
-  for (int f = threadIdx.x; f < F; f += 128) {
+  float by[2], sums[2], top = NOTHING, total = 0;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    const bool is_there = i * 32 + lane < a.pieces;
+    by[i] = is_there ? part[(i * 32 + lane) * apart + FT * 8] : NOTHING;
+    sums[i] = is_there ? part[(i * 32 + lane) * apart + FT * 8 + 1] : 0.0f;
+    top = fmaxf(top, by[i]);
+  }
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
+  const float from = top == NOTHING ? 0.0f : top;
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    by[i] = shrink_by(by[i], from);
+    total = fmaf(sums[i], by[i], total);
+  }
+#pragma unroll
+  for (int step = 1; step < 32; step *= 2) total += __shfl_xor_sync(~0u, total, step);
+#if KEEPS_LEVELS
+  if (threadIdx.x == 0) leave_level(a.levels + (i64)blockIdx.x * LEVELS, top, total);
+#endif
+  for (int f = threadIdx.x; f - lane < F; f += 128) {
     float value = 0;
-    for (int i = 0; i < a.pieces; ++i)
-      value = fmaf(part[i * apart + f], exp2_fast(part[i * apart + FT * 8] - from), value);
-    a.out[(batch * a.queries + query) * F + f] = value * by;
+#pragma unroll 16
+    for (int i = 0; i < a.pieces; ++i) {
+      const float own = f < F ? part[i * apart + f] : 0.0f;
+      value = fmaf(own, __shfl_sync(~0u, i < 32 ? by[0] : by[1], i % 32), value);
+    }
+    if (f < F) a.out[(batch * a.queries + query) * F + f] = value * (ZEROS && total == 0 ? 0.0f : 1.0f / total);
   }
 }
-#endif
 )";
 
 /// f32 on the ordinary units: 128 threads, 8 across keys and features, 16 across queries, R of which each has. Weights
@@ -421,8 +461,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
   const int at = blockIdx.x;
   const int tile = CAUSAL ? a.tiles - 1 - at / a.batches : at % a.tiles, batch = CAUSAL ? at % a.batches : at / a.tiles;
   const int first = tile * BM, last = first + BM < a.queries ? first + BM : a.queries;
-  const X* const keys = a.k + (i64)batch * a.keys * D;
-  const X* const values = a.v + (i64)batch * a.keys * F;
+  const X* const keys = a.k + (i64)(batch / a.sharers) * a.keys * D;
+  const X* const values = a.v + (i64)(batch / a.sharers) * a.keys * F;
   const M* const mask = MASK ? mask_of(a, batch) : nullptr;
   const int end = visible(a, last - 1);
   unsigned char* const queries = dynamic_shared();
@@ -474,12 +514,12 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
 #pragma unroll
       for (int step = 1; step < 8; step *= 2) top = fmaxf(top, __shfl_xor_sync(~0u, top, step));
       const float next = fmaxf(base[i], top * FACTOR), from = next == NOTHING ? 0.0f : next;
-      const float shrink = exp2_fast(base[i] - from);
+      const float shrink = shrink_by(base[i], from);
       base[i] = next;
       float more = 0;
 #pragma unroll
       for (int j = 0; j < BN / 8; ++j) {
-        const float weight = exp2_fast(fmaf(w[i][j], FACTOR, -from));
+        const float weight = exp2_fast(above(a, w[i][j], from));
         *(float*)(own + i * 4 * WS + (across + j * 8) * 4) = weight;
         more += weight;
       }
@@ -527,6 +567,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) attention(const __grid_con
     const float by = ZEROS && sum[i] == 0 ? 0.0f : 1.0f / sum[i];
     const int query = first + down + i * 4;
     if (query >= a.queries) continue;
+#if KEEPS_LEVELS
+    if (across == 0) leave_level(a.levels + (batch * (i64)a.queries + query) * LEVELS, base[i], sum[i]);
+#endif
 #pragma unroll
     for (int f = 0; f < FT; ++f)
 #pragma unroll
