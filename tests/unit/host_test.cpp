@@ -205,6 +205,8 @@ TEST_CASE("printing reads like NumPy's") {
   CHECK(text(tensor({1.5e-7, -2.25e3})) == "[ 1.50e-07, -2.25e+03]");
   CHECK(text(tensor({1e100, 1.0})) == "[1.e+100, 1.e+000]");
   CHECK(text(tensor({1e8, 1e8})) == "[1.e+08, 1.e+08]");
+  CHECK(text(tensor({0.3f, 1.2345678e-5f})) == "[3.0000001e-01, 1.2345678e-05]");  // 0.3f has these digits
+  CHECK(text(cast(tensor({0.1f, 65504.f, 6e-8f}), DType::f16)) == "[1.00e-01, 6.55e+04, 5.96e-08]");
   CHECK(text(tensor({999.0, 1.0})) == "[999.,   1.]");
   CHECK(text(tensor({0.0, -0.0})) == "[ 0., -0.]");
   CHECK(text(tensor({1.f, std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()})) ==

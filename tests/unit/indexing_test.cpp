@@ -235,3 +235,31 @@ TEST_CASE("slices: bounds and steps as large as numbers can be") {
   CHECK(part(slice({}, {}, -most)) == std::vector<float>{4});
   CHECK(part(slice({}, {}, most)) == std::vector<float>{0});
 }
+
+TEST_CASE("whole numbers combined with fractions at indices and masks lose them in the end, as everywhere") {
+  const std::int64_t large = (std::int64_t{1} << 53) + 1;  // no number of f32 or f64
+  const Tensor x = tensor<std::int64_t>({3, -5, 7, large});
+  const Tensor places = tensor({0, 2, 0}), mask = tensor({true, true, false, false});
+  const auto changed = [&](auto change) {
+    Tensor u = x;
+    change(u);
+    const auto compiled = jit::compile([change](Tensor v) {
+      change(v);
+      return v;
+    });
+    CHECK(whole(compiled(x)) == whole(u));
+    return whole(u);
+  };
+  CHECK(changed([](Tensor& u) { u.at(slice(0, 2)) *= 2.5; }) == Whole{7, -12, 7, large});
+  CHECK(changed([&](Tensor& u) { u.at(tensor({0, 1})) *= 2.5; }) == Whole{7, -12, 7, large});
+  CHECK(changed([&](Tensor& u) { u.at(places) *= tensor({1.5f, 0.5f, 1.5f}); }) == Whole{6, -5, 3, large});
+  CHECK(changed([&](Tensor& u) { u.at(places) += 0.5; }) == Whole{4, -5, 7, large});
+  CHECK(changed([&](Tensor& u) { u.at(places) -= 0.75; }) == Whole{1, -5, 6, large});
+  CHECK(changed([&](Tensor& u) { u.at(mask) *= 2.5; }) == Whole{7, -12, 7, large});
+  CHECK(changed([&](Tensor& u) { u.at(places) -= tensor<std::uint8_t>({1, 2, 1}); }) == Whole{1, -5, 5, large});
+  CHECK(changed([&](Tensor& u) { u.at(places) -= tensor({true, false, true}); }) == Whole{1, -5, 7, large});
+  CHECK(changed([&](Tensor& u) { u.at(mask) += 0.5; }) == Whole{3, -4, 7, large});
+  CHECK(changed([&](Tensor& u) { u.at(mask) -= 0.5; }) == Whole{2, -5, 7, large});
+  CHECK(changed([&](Tensor& u) { u.at(mask) -= 1; }) == Whole{2, -6, 7, large});
+  CHECK(changed([](Tensor& u) { u.at(u < 0) /= 2; }) == Whole{3, -2, 7, large});  // also in traces
+}

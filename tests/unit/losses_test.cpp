@@ -105,6 +105,17 @@ TEST_CASE("cross_entropy: weights, label smoothing, reductions and targets that 
                                                                                     {.weight = weights()}))[0]}));
 }
 
+TEST_CASE("cross_entropy: weights are constants of second derivatives, too") {
+  const auto slope = [](Tensor x, Tensor w) {
+    const auto loss = [&w](Tensor y) {
+      return cross_entropy(y, targets({2, 0, 1}), {.weight = w, .label_smoothing = 0.1});
+    };
+    return sum(square(jit::grad(loss)(x)));
+  };
+  CHECK(doubles(jit::grad<1>(slope)(logits(), weights())) == std::vector<double>(4, 0));
+  CHECK(doubles(jit::compile(jit::grad<1>(slope))(logits(), weights())) == std::vector<double>(4, 0));
+}
+
 TEST_CASE("cross_entropy: a target that is no class is an IndexError, forward and backward, in all ways of calling") {
   for (const char* backend : {"", "eager"}) {
     const int line = __LINE__ + 1;

@@ -451,6 +451,40 @@ TEST_CASE("integer_matmul: many rows, many columns, deep, rows that are not know
   }
 }
 
+TEST_CASE(
+    "integer_matmul and convolutions: a captured operand that is transposed is laid out once, not at every call") {
+  const Tensor a = small_integers({5, 66}, 1, DType::i8), b = small_integers({66, 20}, 2, DType::i8);
+  const Tensor rows = small_integers({20, 66}, 3, DType::i8), across = transpose(rows, 0, 1);
+  eval({a, b, rows, across});
+  const auto f = jit::compile([b](Tensor x) { return integer_matmul(x, b); });
+  const auto g = jit::compile([rows](Tensor x) { return integer_matmul(x, transpose(rows, 0, 1)); });
+  const auto strided = jit::compile([across](Tensor x) { return integer_matmul(x, across); });
+  const auto both = jit::compile([b](Tensor x, Tensor y) { return integer_matmul(x, b) + integer_matmul(y, b); });
+  for (int call = 0; call < 2; ++call) {
+    CHECK(integers(f(a)) == exact_product(a, b));
+    CHECK(integers(g(a)) == exact_product(a, across));
+    CHECK(integers(strided(a)) == exact_product(a, across));
+    CHECK(integers(both(a, a)) == integers(2 * integer_matmul(a, b)));
+  }
+  CHECK(f.stats().kernels == g.stats().kernels);  // rows are what the product reads
+  CHECK(strided.stats().kernels == g.stats().kernels);
+  CHECK(both.lower(a, a + a).passes().back().graph.text().find("permute") == std::string::npos);
+  const Tensor image = cos(arange(50, {.dtype = DType::f32})).reshape({1, 2, 5, 5}),
+               last = sin(arange(54, {.dtype = DType::f32})).reshape({3, 3, 2, 3});
+  eval({image, last});
+  const auto convolved = [image](const Tensor& weight) { return conv2d(image, permute(weight, {3, 2, 0, 1})); };
+  const auto constant = jit::compile([=](Scalar s) { return s * convolved(last); });
+  const auto argument = jit::compile([=](Scalar s, Tensor weight) { return s * convolved(weight); });
+  CHECK(to_vector<float>(constant(2)) == to_vector<float>(argument(2, last)));
+  // Memory that was lent may be written to between calls: it is read at each.
+  const auto lent = std::make_shared<std::vector<std::int8_t>>(6, std::int8_t{1});
+  const Tensor seen = from_blob(lent, lent->data(), {3, 2}, DType::i8), ones3 = ones({1, 3}, {.dtype = DType::i8});
+  const auto h = jit::compile([seen](Tensor x) { return integer_matmul(x, seen); });
+  CHECK(integers(h(ones3)) == Integers{3, 3});
+  lent->front() = 5;
+  CHECK(integers(h(ones3)) == Integers{7, 3});
+}
+
 TEST_CASE("integer_matmul: what it does not take") {
   const Tensor i8 = zeros({2, 3}, {.dtype = DType::i8});
   CHECK(has(message_of([&] { integer_matmul(i8, zeros({3, 2})); }), "both must be i8 or u8"));

@@ -164,6 +164,13 @@ constexpr RuleRow structure_rows[] = {
     // Where the last dtype does not hold the first one both stay: tests/conformance/dtypes_test.cpp.
     {"cast-cast", i, "cast(cast(%x) {dtype=f64}) {dtype=i64}", "cast(%x) {dtype=i64}", i,
      "cast(cast(%x) {dtype=f32}) {dtype=i64}"},
+    {"cast-after-take", "%x: u8[4, 3], %i: i64[2]", "take(permute(cast(%x) {dtype=f32}) {axes=[1, 0]}, %i) {axes=[1]}",
+     "cast(take(permute(%x) {axes=[1, 0]}, %i) {axes=[1]}) {dtype=f32}", "%x: i32[4, 3], %i: i64[2]",
+     "take(cast(%x) {dtype=f32}, %i) {axes=[0]}"},
+    {"take-take", "%x: f32[4, 3, 2], %i: i64[4], %j: i64[5]",
+     "take(take(%x, %i) {axes=[0], in_range}, %j) {axes=[1], in_range}",
+     "take(reshape(%x) {shape=[12, 2]}, add(mul(reshape(%i) {shape=[4, 1]}, 3), %j)) {axes=[0], in_range}",
+     "%x: f32[4, 3, 2], %i: i64[4], %j: i64[5]", "take(take(%x, %i) {axes=[0], in_range}, %j) {axes=[1]}"},
     {"reshape-reshape", m, "reshape(reshape(%x) {shape=[60]}) {shape=[12, 5]}", "reshape(%x) {shape=[12, 5]}", m,
      "reshape(permute(%x) {axes=[1, 0, 2]}) {shape=[60]}"},
     {"expand-expand", "%x: f32[3, 1]", "expand(expand(%x) {shape=[3, 4]}) {shape=[2, 3, 4]}",

@@ -132,6 +132,17 @@ std::string shortest_text(T x, std::chars_format format) {
          text.substr(exponent);
 }
 
+/// `x` rounded to so many digits after the point.
+template <class T>
+std::string scientific_text(T x, std::size_t digits) {
+  char buffer[64];
+  std::string text(
+      buffer,
+      std::to_chars(buffer, buffer + sizeof buffer, x, std::chars_format::scientific, static_cast<int>(digits)).ptr);
+  if (digits == 0) text.insert(text.find('e'), ".");
+  return text;
+}
+
 /// The decimal number of fewest digits that rounds to `x`.
 template <class Half>
 float printed(Half x) {
@@ -208,7 +219,7 @@ class NumberFormat {
   template <FloatingElement T>
     requires(sizeof(T) < 4)
   std::string text(T x) const {
-    return text(printed(x));
+    return text(printed(x), static_cast<float>(x));
   }
   std::string text(bool x) const { return padded(x ? "True" : "False", width_); }
   template <std::integral T>
@@ -217,16 +228,22 @@ class NumberFormat {
   }
   template <std::floating_point T>
   std::string text(T x) const {
+    return text(x, x);
+  }
+  /// `exact` has the digits that `x` leaves out: those of columns that other numbers have are its own, no zeros.
+  template <std::floating_point T>
+  std::string text(T x, T exact) const {
     bool is_scientific =
         largest_ >= 1e8 || smallest_ < static_cast<double>(static_cast<T>(1e-4)) || largest_ / smallest_ > 1000;
     const Columns& columns = is_scientific ? scientific_ : fixed_;
     std::size_t right = columns.fraction + 1 + (is_scientific ? columns.exponent : 0);
     std::size_t left = std::max(columns.whole, odd_width_ > right ? odd_width_ - right : 0);
     if (!std::isfinite(x)) return padded(text_of_odd(x), left + (columns.whole > 0 ? right : 0));
-    std::string number = shortest_text(x, is_scientific ? std::chars_format::scientific : std::chars_format::fixed);
+    std::string number =
+        is_scientific ? scientific_text(exact, columns.fraction) : shortest_text(x, std::chars_format::fixed);
     std::size_t exponent = std::min(number.find('e'), number.size()), point = number.find('.');
     std::string fraction = number.substr(point + 1, exponent - point - 1), power = number.substr(exponent);
-    fraction.append(columns.fraction - fraction.size(), is_scientific ? '0' : ' ');
+    fraction.append(columns.fraction - fraction.size(), ' ');
     if (is_scientific) power.insert(2, columns.exponent - power.size(), '0');
     return padded(number.substr(0, point), left) + "." + fraction + power;
   }

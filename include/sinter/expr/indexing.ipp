@@ -283,30 +283,16 @@ inline Tensor scatter_into(const Tensor& part, const Gathers& gathers, const Ten
   return reshape(In(record_scatter(table, joined.index, wide, {.axis = joined.axis}, combine, where), where), whole);
 }
 
-/// How two numbers are combined; null: the other one replaces the first.
-inline const OpInfo* info_of(Combine combine) {
-  switch (combine) {
-    case Combine::none: return nullptr;
-    case Combine::add: return &op_info<ops::Add>;
-    case Combine::mul: return &op_info<ops::Mul>;
-    case Combine::min: return &op_info<ops::Minimum>;
-    case Combine::max: return &op_info<ops::Maximum>;
-  }
-  return nullptr;
-}
-
 inline Tensor combine_at(const In& base, std::span<const Index> positions, const In& value, Combine combine);
-/// The same where there are masks among the positions. A number is chosen where a single mask holds, so that nobody has
-/// to know where that is.
+/// `combine_at` where there are masks among the positions. A number is chosen where a single mask holds, so that nobody
+/// has to know where that is.
 inline Tensor combine_at_masks(const In& base, std::span<const Index> positions, const In& value, Combine combine) {
   const Tensor target(base.tensor());
   const bool is_number = !value.leaf.value || value.leaf.value->type.shape.rank() == 0;
-  if (const auto mask = is_number ? only_mask(target.shape(), positions, value.where) : std::nullopt) {
+  if (const auto mask =
+          is_number && combine == Combine::none ? only_mask(target.shape(), positions, value.where) : std::nullopt) {
     const Tensor number = cast(In(number_beside(value, *target.impl()), value.where), target.dtype());
-    const OpInfo* const op = info_of(combine);
-    const Tensor changed =
-        op == nullptr ? number : Tensor(record_op(*op, {Leaf(target.impl()), Leaf(number.impl())}, {}, value.where));
-    return where(*mask, changed, target, value.where);
+    return where(*mask, number, target, value.where);
   }
   const UnmaskedIndex plain = without_masks(In(target, value.where), positions, "at");
   return reshape(In(combine_at(In(plain.x, value.where), plain.positions, value, combine), value.where),
@@ -351,11 +337,40 @@ SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, cons
 }
 
 namespace expr_detail {
+/// The same where whole numbers are combined with fractions, which are cut off in the end: not before, and not of
+/// elements that stay, which the wider dtype may not hold.
+inline Tensor combine_fractions_at(const Tensor& base, std::span<const Index> positions, const In& value,
+                                   Combine combine) {
+  const DType dtype = value.leaf.value ? promote(base.dtype(), value.leaf.value->type.dtype) : DType::f32;
+  const Tensor wide = cast(In(base, value.where), dtype),
+               nowhere = cast(In(zeros_like(base), value.where), DType::bool_);
+  const Tensor changed = combine_at(In(wide, value.where), positions, value, combine);
+  const Tensor is_named = combine_at(In(nowhere, value.where), positions, In(true, value.where), Combine::none);
+  return where(is_named, cast(In(changed, value.where), base.dtype()), base, value.where);
+}
+inline bool is_fraction(const In& value) {
+  return value.leaf.value ? is_floating(value.leaf.value->type.dtype) : value.leaf.kind == DTypeClass::floating;
+}
+
+/// The same of a number and a single mask, which is chosen where the mask holds: nobody has to know where that is.
+template <class Op>
+std::optional<Tensor> compound_at_mask(const Tensor& base, std::span<const Index> positions, const In& value) {
+  const bool is_number = !value.leaf.value || value.leaf.value->type.shape.rank() == 0;
+  const auto mask = is_number ? only_mask(base.shape(), positions, value.where) : std::nullopt;
+  if (!mask) return std::nullopt;
+  const Tensor number = number_beside(value, *base.impl());
+  return where(*mask, compound<Op>(base, In(number, value.where)), base, value.where);
+}
+
 /// base.at(positions) op= value; where index tensors name an element several times, all values come in (`combine`).
 template <class Op>
 Tensor compound_at(const Tensor& base, std::span<const Index> positions, const In& value, Combine combine) {
-  if (combine != Combine::none && has_gather(positions))
-    return combine_at(In(base, value.where), positions, value, combine);
+  if (auto changed = compound_at_mask<Op>(base, positions, value)) return std::move(*changed);
+  if (combine != Combine::none && has_gather(positions)) {
+    const bool cuts = !is_differentiable(base.dtype()) && is_fraction(value);
+    return cuts ? combine_fractions_at(base, positions, value, combine)
+                : combine_at(In(base, value.where), positions, value, combine);
+  }
   const Tensor now = index(In(base, value.where), positions);
   return update(In(base, value.where), positions, In(compound<Op>(now, value), value.where));
 }
@@ -370,8 +385,15 @@ SINTER_DECL void SlotRef::operator+=(const In& value) && {
 SINTER_DECL void SlotRef::operator-=(const In& value) && {
   if (!expr_detail::has_gather(index_))
     return become(expr_detail::compound_at<ops::Sub>(now(), index_, value, Combine::none), value.where);
-  const Tensor negated(tensor_detail::make_expr<ops::Neg>(value.where, Tensor(value.tensor())));
-  become(expr_detail::compound_at<ops::Sub>(now(), index_, In(negated, value.where), Combine::add), value.where);
+  if (auto changed = expr_detail::compound_at_mask<ops::Sub>(now(), index_, value))
+    return become(std::move(*changed), value.where);
+  // Bytes have no negative numbers: the dtype of the place may have them.
+  const Tensor given(value.tensor());
+  const DType dtype = now().dtype();
+  const bool is_whole = !is_differentiable(given.dtype()) && dtype != DType::bool_;
+  const Tensor number = is_whole ? Tensor(cast(In(given, value.where), dtype)) : given;
+  const Tensor negated(tensor_detail::make_expr<ops::Neg>(value.where, number));
+  become(expr_detail::compound_at<ops::Add>(now(), index_, In(negated, value.where), Combine::add), value.where);
 }
 SINTER_DECL void SlotRef::operator*=(const In& value) && {
   become(expr_detail::compound_at<ops::Mul>(now(), index_, value, Combine::mul), value.where);

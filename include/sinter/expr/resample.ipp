@@ -9,6 +9,7 @@
 #include <sinter/expr/indexing.hpp>
 #include <sinter/expr/padding.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/expr/resample_places.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -22,51 +23,11 @@
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
-/// An axis at another size: `per` elements of the old one for each of the new one.
-struct Resampled {
-  int axis;
-  Dim from, to;
-  std::optional<double> scale;
-};
-
-/// The old place of each new element, of `dtype`: where interpolation of this kind looks.
-inline Tensor source_places(const Resampled& axis, Interpolation mode, Align align, DType dtype, Device device,
-                            Location at) {
-  const Tensor position = arange(axis.to, {.dtype = dtype, .device = device}, at);
-  auto number = [&](Dim dim) { return Tensor(cast(In(Scalar(dim), at), dtype)); };
-  if (align == Align::pixel_centres) {
-    if (is_at_most(axis.to, 1)) return position * 0.0;
-    return position * Tensor((number(axis.from) - 1.0) / (number(axis.to) - 1.0));
-  }
-  const Tensor per = axis.scale ? Tensor(full({}, 1 / *axis.scale, {.dtype = dtype, .device = Device::cpu()}, at))
-                                : Tensor(number(axis.from) / number(axis.to));
-  if (mode == Interpolation::nearest) return position * per;
-  return (position + 0.5) * per - (mode == Interpolation::nearest_exact ? 0.0 : 0.5);
-}
-
 /// Elements at these places of the axis, which are moved into it.
 inline Tensor taken_at(const Tensor& x, const Resampled& axis, const Tensor& places, Location at) {
   const Tensor index = cast(In(places, at), DType::i64);
   const Tensor inside = clamp(index, Scalar(0), Scalar(axis.from - Dim(1)));
   return take(In(x, at), In(inside, at), axis.axis);
-}
-/// Places and sums of narrow floats are computed in f32: bf16 has no numbers between 256 and 258.
-inline DType resampled_in(const Tensor& x) { return x.dtype() == DType::f64 ? DType::f64 : DType::f32; }
-
-/// A weight for each element of the axis, as it broadcasts over x.
-inline Tensor along_axis_of(const Tensor& weights, const Tensor& x, int axis, Location at) {
-  Shape column;
-  for (int i = axis; i < x.rank(); ++i) column.push_back(i == axis ? weights.shape()[0] : Dim(1));
-  return reshape(cast(In(weights, at), resampled_in(x)), column);
-}
-
-inline Tensor linear_along(const Tensor& x, const Resampled& axis, Align align, Location at) {
-  const DType dtype = resampled_in(x);
-  const Tensor given = source_places(axis, Interpolation::linear, align, dtype, x.device(), at);
-  const Tensor place = maximum(given, 0.0), below = floor(place);
-  const Tensor weight = along_axis_of(place - below, x, axis.axis, at);
-  const auto taken = [&](const Tensor& places) { return cast(In(taken_at(x, axis, places, at), at), dtype); };
-  return cast(In(Tensor(taken(below) * (1 - weight) + taken(below + 1) * weight), at), x.dtype());
 }
 
 /// Cubic convolution with a = -3/4 (Keys 1981): the weight at distance t, up to 1 and from 1 to 2.
@@ -261,27 +222,16 @@ inline std::optional<Tensor> view_at(const Tensor& x, const Resampled& axis, con
   return reshape(In(expand(In(unsqueeze(In(x, at), axis.axis + 1), at), repeated), at), joined);
 }
 
-/// An axis, and where its new elements lie in it.
-struct Gathered {
-  Resampled axis;
-  Tensor places;
-};
-/// Axes side by side are read by one gather: that of the axis that they are together.
-inline Tensor gathered_at_once(const Tensor& x, std::span<const Gathered> axes, Location at) {
-  const int first = axes[0].axis.axis, count = static_cast<int>(axes.size());
-  Tensor place;
-  Dim joined = 1;
-  for (int i = count; i-- > 0; joined = joined * axes[as_index(i)].axis.from) {
-    Shape column;
-    for (int k = i; k < count; ++k) column.push_back(k == i ? axes[as_index(i)].axis.to : Dim(1));
-    const Tensor along = reshape(In(axes[as_index(i)].places, at), column);
-    place = i == count - 1 ? along : Tensor(along * Scalar(joined) + place);
-  }
-  Shape flat;
-  for (int i = 0; i < x.rank(); ++i) {
-    if (i <= first || i >= first + count) flat.push_back(i == first ? joined : x.shape()[i]);
-  }
-  return take(In(reshape(In(x, at), flat), at), In(place, at), first);
+/// On the CPU pixels between others are read by gathers of all axes together. Whole factors have a faster way, if not
+/// there, then in the gradient, which scatters nothing.
+inline bool is_linear_at_once(const Tensor& x, std::span<const Resampled> axes, const InterpolateOptions& options) {
+  if (options.mode != Interpolation::linear || options.antialias || axes.size() < 2 || x.device() != Device::cpu())
+    return false;
+  if (axes.back().axis - axes.front().axis != static_cast<int>(axes.size()) - 1) return false;
+  return std::all_of(axes.begin(), axes.end(), [&](const Resampled& axis) {
+    const Phases phases = phases_of(axis, options.align);
+    return phases.times == 0 || (phases.times > 1 && phases.stride > 1);
+  });
 }
 
 /// On the CPU what known extents lead to is known now: views, or constant places.
@@ -317,7 +267,7 @@ inline Tensor resampled(const Tensor& x, const Resampled& axis, const Interpolat
   switch (options.mode) {
     case Interpolation::nearest:
     case Interpolation::nearest_exact: break;  // all axes at once
-    case Interpolation::linear: return linear_along(x, axis, options.align, at);
+    case Interpolation::linear: return linear_at_once(x, {&axis, 1}, options.align, at);
     case Interpolation::bicubic: return cubic_along(x, axis, options.align, at);
     case Interpolation::area: return adaptive_mean_along(x, axis.axis, axis.to, at);
   }
@@ -371,11 +321,12 @@ SINTER_DECL Tensor interpolate(const In& x, InterpolateOptions options) {
   }
   if (options.mode == Interpolation::nearest || options.mode == Interpolation::nearest_exact)
     return expr_detail::nearest_along(value, changed, options.mode, at);
-  for (const expr_detail::Resampled& axis : changed) {
-    // As in PyTorch a scale that changes no extent leaves the axis as it is, in this mode alone.
-    const bool is_kept = options.mode == Interpolation::linear && identical(axis.from, axis.to);
-    if (!is_kept) value = expr_detail::resampled(value, axis, options, at);
-  }
+  // As in PyTorch a scale that changes no extent leaves the axis as it is, in this mode alone.
+  if (options.mode == Interpolation::linear)
+    std::erase_if(changed, [](const expr_detail::Resampled& axis) { return identical(axis.from, axis.to); });
+  if (expr_detail::is_linear_at_once(value, changed, options))
+    return expr_detail::linear_at_once(value, changed, options.align, at);
+  for (const expr_detail::Resampled& axis : changed) value = expr_detail::resampled(value, axis, options, at);
   return value;
 }
 

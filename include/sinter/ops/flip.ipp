@@ -3,6 +3,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/flip.hpp>
+#include <sinter/ops/take.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops {
@@ -25,7 +26,10 @@ SINTER_DECL Val Flip::decompose(const DecomposeArgs& args) {
     const Dim extent = x.shape()[axis];
     if (extent.is_static() && extent.value() <= 1) continue;
     const Val last = element_count(x, {axis}, DType::i64) - 1;
-    x = take(x, last - iota(x, {extent}, 0, DType::i64), axis);
+    Attrs attrs;
+    attrs.axes.push_back(axis);
+    attrs.set(Take::in_range, true);
+    x = apply(op_info<Take>, {x, last - iota(x, {extent}, 0, DType::i64)}, std::move(attrs));
   }
   return x;
 }

@@ -107,7 +107,8 @@ SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
 
 /// By a row's logits: weight * (softmax - one_hot), and of the smoothing softmax * sum(weights) - weights.
 SINTER_DECL ValList CrossEntropy::vjp(const VjpArgs& a) {
-  const Val logits = a.in[0], weight = a.in.size() == 3 ? a.in[2] : Val{};
+  // The weights are a constant in derivatives of this one, too.
+  const Val logits = a.in[0], weight = a.in.size() == 3 ? apply(op_info<StopGradient>, {a.in[2]}) : Val{};
   const double smoothing = a.attrs[label_smoothing];
   const ops_detail::Targets targets = ops_detail::targets_of(logits, a.in[1], weight, a.attrs);
   const Val p = softmax(logits, 1);

@@ -1,14 +1,18 @@
-// A decomposition may name further composites; the pass repeats until a sweep finds none.
+// A decomposition may name further composites; the pass repeats until a sweep finds none. Constants that composites
+// read which stay whole are laid out as these read them.
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/expr/host.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -95,6 +99,69 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
   return builder.finish(outputs);
 }
 
+/// An operand that is a constant of the host whose axes are in another order than in memory.
+struct PermutedConstant {
+  Ref<TensorImpl> constant;
+  Shape shape;
+  Strides strides{};
+
+  bool operator==(const PermutedConstant&) const = default;
+};
+/// None where the operand lies row-major, or nobody says that its memory stays as it is.
+inline std::optional<PermutedConstant> permuted_constant(const Graph& graph, Value operand) {
+  PermutedConstant found;
+  found.shape = graph.type(operand).shape;
+  std::vector<std::size_t> axes;  // of the value that was reached so far
+  for (int i = 0; i < found.shape.rank(); ++i) axes.push_back(as_index(i));
+  for (; graph.node(operand).op == &op_info<ops::Permute>; operand = graph.node(operand).inputs[0])
+    for (std::size_t& axis : axes) axis = as_index(graph.node(operand).attrs.axes[axis]);
+  const Node& node = graph.node(operand);
+  if (node.op != &op_info<ops::Constant> || node.types[0].device != Device::cpu() || is_complex(node.types[0].dtype))
+    return std::nullopt;
+  found.constant = node.attrs.constant;
+  const Ref<Storage>& storage = found.constant->storage;
+  if (storage == nullptr || !storage->is_ours() || found.shape.numel().value() == 0) return std::nullopt;
+  for (std::size_t i = 0; i < axes.size(); ++i) found.strides[i] = found.constant->strides[axes[i]];
+  const Strides dense = dense_strides(found.shape);
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (found.strides[i] != dense[i] && found.shape[static_cast<int>(i)].value() != 1) return found;
+  return std::nullopt;
+}
+
+/// Whoever computes a composite whole takes operands row-major: of a permuted constant it would be given a copy, made
+/// anew at every call, which is no constant to it.
+inline Graph lay_out_constants(const Graph& graph) {
+  std::vector<std::pair<PermutedConstant, Value>> made;
+  const auto is_whole = [](const Node& node) { return node.op->kind == OpKind::composite; };
+  const auto reads_permuted = [&](const Node& node) {
+    return is_whole(node) && std::any_of(node.inputs.begin(), node.inputs.end(),
+                                         [&](Value v) { return permuted_constant(graph, v).has_value(); });
+  };
+  if (std::none_of(graph.nodes().begin(), graph.nodes().end(), reads_permuted)) return graph;
+  GraphBuilder builder(graph);
+  std::vector<std::int32_t> moved(graph.nodes().size());
+  const auto now = [&](Value v) { return Value{moved[as_index(v.node)], v.result}; };
+  const auto laid_out = [&](const PermutedConstant& wanted, Location where) {
+    for (const auto& [known, value] : made)
+      if (known == wanted) return value;
+    const Type type{wanted.constant->type.dtype, Device::cpu(), wanted.shape};
+    const Tensor copy = expr_detail::copy_strided(type, wanted.constant->data(), wanted.strides);
+    return made.emplace_back(wanted, builder.constant(copy.impl(), where)).second;
+  };
+  for (std::size_t id = 0; id < moved.size(); ++id) {
+    const Node& node = graph.nodes()[id];
+    Values inputs;
+    for (Value v : node.inputs) {
+      const auto permuted = is_whole(node) ? permuted_constant(graph, v) : std::nullopt;
+      inputs.push_back(permuted ? laid_out(*permuted, node.where) : now(v));
+    }
+    moved[id] = builder.copy(node, inputs).node;
+  }
+  std::vector<Value> outputs;
+  for (Value v : graph.outputs()) outputs.push_back(now(v));
+  return Dce{}(builder.finish(outputs));
+}
+
 }  // namespace passes_detail
 
 SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
@@ -111,7 +178,7 @@ SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
     if (!has_changed) break;
     current = symbols == Symbols::solved ? std::move(next) : Dce{}(next);  // without the parts of what was kept
   }
-  return current;
+  return keep != nullptr && symbols == Symbols::solved ? lay_out_constants(current) : current;
 }
 
 SINTER_NAMESPACE_END

@@ -5,8 +5,11 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/registry.hpp>
+#include <sinter/ops/take.hpp>
+#include <sinter/ops/val_ops.hpp>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <utility>
 #include <vector>
@@ -149,6 +152,70 @@ inline bool has_exact_inner_cast(const Match& m) {
 
 inline bool is_whole_update(const Match& m) { return identical(m.type(m[y]), m.type()); }
 
+inline std::int64_t estimated_elements(const Graph& graph, Value value) {
+  std::int64_t count = 1;
+  for (Dim extent : graph.type(value).shape) count *= graph.estimate(extent);
+  return count;
+}
+/// What is widened in front of a gather would be stored for it: the gather reads it narrow, and its result is widened.
+/// That is no gain where the gather reads each element more than twice.
+inline Value cast_after_take(Rewriter& rewriter, Value value) {
+  const GraphBuilder& builder = rewriter.builder();
+  if (builder.node(value).op != &op_info<ops::Take>) return {};
+  std::vector<Value> views;
+  Value source = builder.node(value).inputs[0];
+  const auto moves_all = [&](const OpInfo* op) { return op == &op_info<ops::Permute> || op == &op_info<ops::Reshape>; };
+  for (; moves_all(builder.node(source).op); source = builder.node(source).inputs[0]) views.push_back(source);
+  const Node cast = builder.node(source), take = builder.node(value);
+  if (cast.op != &op_info<ops::Cast>) return {};
+  const DType from = builder.type(cast.inputs[0]).dtype, to = cast.types[0].dtype;
+  if (is_complex(from) || is_complex(to) || size_of(from) >= size_of(to)) return {};
+  if (estimated_elements(builder.graph(), value) > 2 * estimated_elements(builder.graph(), source)) return {};
+  Value narrow = cast.inputs[0];
+  for (std::size_t i = views.size(); i-- > 0;) {
+    const Node view = builder.node(views[i]);
+    narrow = rewriter.add(*view.op, std::array{narrow}, view.attrs, view.where);
+  }
+  const Value taken = rewriter.add(*take.op, std::array{narrow, take.inputs[1]}, take.attrs, take.where);
+  return rewriter.add(*cast.op, std::array{taken}, cast.attrs, cast.where);
+}
+
+/// A gather along one axis whose indices are a list and none of which is out of range.
+inline bool is_plain_take(const Node& node, const Type& index) {
+  using ops::Take;
+  return node.op == &op_info<Take> && node.attrs[Take::in_range] && node.attrs[Take::shared] == 0 &&
+         node.attrs[Take::inner] == 0 && index.shape.rank() == 1 && index.dtype == DType::i64;
+}
+/// Gathers along two axes side by side are one along the axis that both are together.
+inline Value joined_takes(Rewriter& rewriter, Value value) {
+  GraphBuilder& builder = rewriter.builder();
+  if (builder.node(value).op != &op_info<ops::Take>) return {};
+  const Node outer = builder.node(value), inner = builder.node(outer.inputs[0]);
+  if (!is_plain_take(outer, builder.type(outer.inputs[1])) || inner.op != outer.op ||
+      !is_plain_take(inner, builder.type(inner.inputs[1])))
+    return {};
+  const auto outer_axis = static_cast<int>(outer.attrs.axes[0]), inner_axis = static_cast<int>(inner.attrs.axes[0]);
+  if (outer_axis - inner_axis != 1 && inner_axis - outer_axis != 1) return {};
+  const int first = std::min(outer_axis, inner_axis);
+  const Val x{&builder, inner.inputs[0], outer.where},
+      rows{&builder, outer_axis == first ? outer.inputs[1] : inner.inputs[1], outer.where},
+      columns{&builder, outer_axis == first ? inner.inputs[1] : outer.inputs[1], outer.where};
+  const Dim width = x.shape()[first + 1];
+  if (!width.is_static()) return {};
+  Shape joined;
+  for (int i = 0; i < x.rank(); ++i) {
+    if (i == first) joined.push_back(x.shape()[i] * width);
+    else if (i != first + 1) joined.push_back(x.shape()[i]);
+  }
+  const Val row = reshape(rows, {rows.shape()[0], Dim(1)}), places = row * integer_number(row, width.value()) + columns;
+  Attrs attrs;
+  attrs.axes.push_back(first);
+  attrs.set(ops::Take::in_range, true);
+  return rewriter.add(*outer.op, std::array{reshape(x, joined).value, places.value}, std::move(attrs), outer.where);
+}
+
+inline constexpr GeneralRule gather_rules[] = {{"cast-after-take", cast_after_take}, {"take-take", joined_takes}};
+
 inline constexpr Rule structure_rules[] = {
     {"cast-cast", call<ops::Cast>(call<ops::Cast>(x)), outer_view, has_exact_inner_cast},
     {"reshape-reshape", call<ops::Reshape>(call<ops::Reshape>(x)), outer_view},
@@ -162,7 +229,7 @@ inline constexpr Rule structure_rules[] = {
 
 SINTER_DECL void add_structure_rules(RuleSet& rules) {
   using namespace detail;
-  rules.add(structure_rules);
+  rules.add(structure_rules).add(gather_rules);
   rules.add(reduction_rules<ops::Sum>)
       .add(reduction_rules<ops::Prod>)
       .add(reduction_rules<ops::Amax>)
