@@ -42,14 +42,17 @@ inline void change_at_random(LoopNest& nest, Random& random) {
     case 5:
       if (node.kind == NestNodeKind::fold) {
         node.axis = static_cast<std::uint16_t>(any(static_cast<std::size_t>(nest.kernel->rank())));
-        node.part = static_cast<FoldPart>(any(3));
+        node.part = static_cast<FoldPart>(any(6));
       } else if (nest.buffers.size() > 0) {
         Buffer& buffer = nest.buffers[any(nest.buffers.size())];
-        if (random.chance(50)) buffer.space = static_cast<BufferSpace>(any(3));
+        const auto field = any(3);
+        if (field == 0) buffer.space = static_cast<BufferSpace>(any(4));
+        else if (field == 1) buffer.points = buffer.points == 0 ? 1 : buffer.points / 2;
         else buffer.axes ^= axis_bit(static_cast<int>(any(static_cast<std::size_t>(nest.kernel->rank()))));
       }
       return;
     case 6:
+      if (node.kind == NestNodeKind::compute) node.axis = static_cast<std::uint16_t>(any(3));
       if (nest.calls.empty()) return;
       if (random.chance(50)) std::swap(nest.calls[0].a, nest.calls[0].b);
       else std::swap(nest.calls[0].m, random.chance(50) ? nest.calls[0].n : nest.calls[0].k);
@@ -61,7 +64,7 @@ inline void change_at_random(LoopNest& nest, Random& random) {
       if (field == 0) loop.axes = another.axes;
       if (field == 1) loop.axes ^= axis_bit(static_cast<int>(any(static_cast<std::size_t>(nest.kernel->rank()))));
       if (field == 2) loop.mode = another.mode;
-      if (field == 3) loop.range = another.range;
+      if (field == 3) loop.range = random.chance(50) ? another.range : static_cast<LoopRange>(any(8));
       if (field == 4) loop.step = another.step;
       if (field == 5) loop.tail = another.tail;
     }

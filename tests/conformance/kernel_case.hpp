@@ -114,6 +114,10 @@ class FactJudge {
       case Prim::reduce_min:
       case Prim::reduce_max:
       case Prim::contract: return reduced(inst);
+      case Prim::scan_add:
+      case Prim::scan_mul:
+      case Prim::scan_min:
+      case Prim::scan_max: return scanned(inst);
       case Prim::fold: return folded(inst);
       default: break;
     }
@@ -201,6 +205,15 @@ class FactJudge {
       y.integral = false,
       y.error = n * x.error + (sum_depth(inst.dtype) * half_ulp(inst.dtype) + product_error(inst)) * n * x.magnitude();
     return finished(y, inst.dtype);
+  }
+
+  /// What a reduction has over any part of the axis.
+  std::optional<Facts> scanned(Inst inst) const {
+    inst.prim = reduction_of(inst.prim);
+    std::optional<Facts> y = reduced(inst);
+    const auto n = static_cast<double>(case_.points(AxisRole::reduced));
+    if (y && is_floating(inst.dtype)) y->error *= 1 + n / 32;  // in order along columns, and by warps
+    return y;
   }
 
   /// One of the ready folds; of exact values, as their order decides.

@@ -4,6 +4,7 @@
 #include "../catch.hpp"
 
 #include "../conformance/kernel_compare.hpp"
+#include "../conformance/kernel_random_scans.hpp"
 #include "../emulated_cuda.hpp"
 #include "../gpu_nest_backend.hpp"
 #include "../nest_backend.hpp"
@@ -17,7 +18,9 @@
 using namespace sinter_test;
 
 namespace {
-KernelCase random_case(std::uint64_t seed) { return KernelGenerator(seed).generate(); }
+KernelCase random_case(std::uint64_t seed) {
+  return seed % 5 == 0 ? ScanGenerator(seed).generate() : KernelGenerator(seed).generate();
+}
 
 void must_agree(Backend& right, Backend& tested, const KernelCase& test_case, std::uint64_t seed) {
   const auto differs = [&](const KernelCase& smaller) {
@@ -117,6 +120,13 @@ TEST_CASE("nests of a GPU: the interpreter against the oracle") {
       {"graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }", "of the block in vectors of 4"},
       {"graph(%x: f32[s0, 100011]) { return sum(%x) {axes=[0, 1]} }", "from its blocks"},
       {"graph(%x: f32[s0, 70000]) { return argmax(%x) {axes=[0, 1]}, argmin(%x) {axes=[1]} }", "f0.0"},
+      {"graph(%x: f32[s0, 20001]) { return mul(cumsum(abs(%x)) {axes=[1]}, %x), cummax(%x) {axes=[1], exclusive} }",
+       "after the blocks before"},
+      {"graph(%x: i64[9000, s0], %y: f64[9000, s0]) { return cumsum(%x) {axes=[0], reversed}, cumsum(abs(%y)) "
+       "{axes=[0], exclusive} }",
+       "but for the last"},
+      {"graph(%x: f32[300, s0]) { return cumsum(abs(%x)) {axes=[0], exclusive} }", "in order, float sums compensated"},
+      {"graph(%x: f64[s0, 900]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1], exclusive} }", "a tree"},
       {"graph(%x: f32[s0, 1001], %y: f32[1001]) { return tanh(add(%x, %y)), mul(%x, 2) }", "ahead"},
       {"graph(%x: f32[s0, 12, 33], %w: f32[33, 130]) { return matmul(reshape(relu(%x)) {shape=[12*s0, 33]}, %w) }",
        "call gemm"},
@@ -138,12 +148,32 @@ TEST_CASE("nests of a GPU: the interpreter against the oracle") {
   }
 }
 
+TEST_CASE("nests of a GPU: CUDA C of scans leaves the same bits") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  std::size_t row = 0;
+  for (const char* text :
+       {"graph(%x: f32[2, 20001]) { return mul(cumsum(abs(%x)) {axes=[1]}, %x), cumsum(%x) {axes=[1], exclusive} }",
+        "graph(%x: f64[9000, 3]) { return cumsum(%x) {axes=[0], exclusive, reversed} }",
+        "graph(%x: f32[300, 70]) { return cumsum(%x) {axes=[0], exclusive}, cumsum(abs(%x)) {axes=[0]} }",
+        "graph(%x: f32[140, 700]) { return cumsum(cumsum(%x) {axes=[1], exclusive}) {axes=[1], exclusive} }"}) {
+    if (!is_in_sample(row++)) continue;
+    const Graph graph = parse_graph(text);
+    const auto inputs = random_inputs(graph);
+    EmulatedCuda emulated;
+    GpuNestBackend nests(InterpretMode::exact);
+    const auto found = run(*build_plan(run_pipeline(graph), fused({&emulated})), inputs),
+               wanted = run(*build_plan(run_pipeline(graph), fused({&nests})), inputs);
+    INFO(text);
+    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(difference(found[i], wanted[i], 0) == "");
+  }
+}
+
 TEST_CASE("nests of a GPU: CUDA C that is written from them leaves the same bits") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   int found = 0;
   std::size_t row = 0;
-  for (std::uint64_t seed = 920000; found < 6; ++seed) {
-    const KernelCase test_case = random_case(seed);
+  for (std::uint64_t seed = 920000; found < 12; ++seed) {
+    const KernelCase test_case = seed % 2 == 0 ? ScanGenerator(seed).generate() : KernelGenerator(seed).generate();
     if (!is_exactly_rounded(test_case.kernel) || test_case.kernel.kind == KernelKind::contraction) continue;
     ++found;
     if (!is_in_sample(row++)) continue;

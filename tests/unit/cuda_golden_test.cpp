@@ -26,6 +26,7 @@ constexpr GoldenRow golden_rows[] = {
     {"softmax", "graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }"},
     {"softmax_long", "graph(%x: f32[s0, 65536]) { return softmax(%x) {axes=[1]} }"},
     {"column_sum", "graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }"},
+    {"cumsum", "graph(%x: f32[s0, 1024]) { return cumsum(%x) {axes=[1]} }"},
     {"transpose", "graph(%x: f32[s0, 1024]) { return exp(permute(%x) {axes=[1, 0]}) }"},
     {"linear_gelu",
      "graph(%x: f32[s0, 256], %w: f32[256, 512], %b: f32[512]) { return gelu(add(matmul(%x, %w), %b)) }"},

@@ -9,6 +9,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 using namespace sinter_test;
@@ -27,6 +28,10 @@ constexpr const char* softmax_graph = "graph(%x: f32[4096, 1000]) { return softm
 constexpr const char* long_graph = "graph(%x: f32[64, 40004]) { return softmax(%x) {axes=[1]} }";
 constexpr const char* full_graph = "graph(%x: f32[1000, 1000]) { return sum(%x) {axes=[0, 1]} }";
 constexpr const char* column_graph = "graph(%x: f32[64, 100]) { return sum(%x) {axes=[0]} }";
+constexpr const char* scan_graph = "graph(%x: f32[4096, 1000]) { return mul(cumsum(abs(%x)) {axes=[1]}, abs(%x)) }";
+constexpr const char* cut_scan_graph = "graph(%x: f32[3, 100000]) { return cumsum(%x) {axes=[1]} }";
+constexpr const char* scan_of_scan_graph =
+    "graph(%x: f32[500, 700]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1]} }";
 constexpr const char* product_graph =
     "graph(%x: f32[64, 784], %w: f32[784, 96], %b: f32[96]) { return maximum(add(matmul(%x, %w), %b), 0) }";
 constexpr const char* short_product_graph =
@@ -46,6 +51,12 @@ Loop& loop_over_lanes(LoopNest& nest) {
   for (Loop& loop : nest.loops)
     if (loop.mode == LoopMode::lanes) return loop;
   throw std::logic_error("no loop over lanes");
+}
+
+Loop& loop_of_range(LoopNest& nest, LoopMode mode, LoopRange range) {
+  for (Loop& loop : nest.loops)
+    if (loop.mode == mode && loop.range == range) return loop;
+  throw std::logic_error("no such loop");
 }
 
 /// The place of the first loop with this range.
@@ -126,10 +137,46 @@ const Mutation mutations[] = {
      "has no neighbours along rows"},
 };
 
-}  // namespace
+const Mutation scan_mutations[] = {
+    {"no step", cut_scan_graph, [](LoopNest& n) { drop(n, NestNodeKind::step, 2); }, "computes again what is there"},
+    {"no totals", cut_scan_graph, [](LoopNest& n) { drop(n, NestNodeKind::fold); }, "a value that is not there yet"},
+    {"a block from nothing", cut_scan_graph, [](LoopNest& n) { drop(n, NestNodeKind::fold, 1); },
+     "does not begin where the blocks before end"},
+    {"a row after blocks", cut_scan_graph,
+     [](LoopNest& n) {
+       n.nodes[nth(n, NestNodeKind::fold, 2)].part = FoldPart::blocks;
+       n.nodes[nth(n, NestNodeKind::fold, 1)].part = FoldPart::scan;
+     },
+     "its loop does not walk the whole axis"},
+    {"totals of all blocks", cut_scan_graph,
+     [](LoopNest& n) { loop_of_range(n, LoopMode::lanes, LoopRange::blocks_before).range = LoopRange::blocks; },
+     "its loop does not walk the blocks before one"},
+    {"the last block is left out", cut_scan_graph,
+     [](LoopNest& n) { loop_of_range(n, LoopMode::grid, LoopRange::blocks).range = LoopRange::blocks_but_last; },
+     "not once at each of its points"},
+    {"blocks of another length", cut_scan_graph,
+     [](LoopNest& n) { loop_of_range(n, LoopMode::grid, LoopRange::blocks).step *= 2; }, "pieces of another length"},
+    {"what came before for a value", cut_scan_graph,
+     [](LoopNest& n) { move_to(n, NestNodeKind::store, 0, nth(n, NestNodeKind::fold, 2)); },
+     "stores a value that is not there yet"},
+    {"more threads than lanes", scan_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::stage)].count *= 2; },
+     "a scan by some of a block's threads"},
+    {"a value of one step", scan_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::compute)].axis = 0; },
+     "where all enter the scan together"},
+    {"two steps", scan_graph, [](LoopNest& n) { repeat(n, NestNodeKind::step); },
+     "takes in a value that is not there yet"},
+    {"a value that is gone", scan_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::compute, 1)].count = 1; },
+     "stores a value that is not there yet"},
+    {"a step that does not come", scan_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::compute, 1)].axis = 2; },
+     "a value for a step that does not come"},
+    {"a step of no scan", pointwise_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::compute)].axis = 2; },
+     "for a step of no scan over lanes"},
+    {"a scan of tiles that waits for another", scan_of_scan_graph, [](LoopNest& n) { loop_over_lanes(n).copies = 2; },
+     "several steps side by side enter one scan of several"},
+};
 
-TEST_CASE("GPU nest: the verifier refuses what threads may not do") {
-  for (const Mutation& mutation : mutations) {
+void check_mutations(std::span<const Mutation> list) {
+  for (const Mutation& mutation : list) {
     DYNAMIC_SECTION(mutation.name) {
       const auto gpu = nest_of(mutation.graph);
       CHECK(error_of(gpu->nest) == "accepted");
@@ -137,6 +184,19 @@ TEST_CASE("GPU nest: the verifier refuses what threads may not do") {
       CHECK_THAT(error_of(gpu->nest), Catch::Contains(mutation.complaint));
     }
   }
+}
+
+}  // namespace
+
+TEST_CASE("GPU nest: the verifier refuses what threads may not do") { check_mutations(mutations); }
+TEST_CASE("GPU nest: the verifier refuses scans that threads may not do") { check_mutations(scan_mutations); }
+
+TEST_CASE("GPU nest: shared memory keeps what a later walk reads") {
+  CHECK_THAT(text(nest_of(long_graph)->nest), Catch::Contains("in shared"));
+  // Its two walks are one.
+  const std::string once = text(nest_of("graph(%x: f32[64, 40004]) { return logsumexp(%x) {axes=[1]} }")->nest);
+  CHECK_THAT(once, Catch::Contains(" online: "));
+  CHECK_THAT(once, !Catch::Contains("in shared"));
 }
 
 TEST_CASE("GPU nest: the interpreter refuses a nest that was made for other numbers") {
@@ -152,6 +212,7 @@ TEST_CASE("GPU nest: the interpreter refuses a nest that was made for other numb
 
 TEST_CASE("GPU nest: docs/design/loop_nest.md shows what the code prints") {
   const auto softmax = nest_of(softmax_graph), sum = nest_of(full_graph), online = nest_of(long_graph),
+             scan = nest_of(scan_graph), cut = nest_of(cut_scan_graph),
              product = nest_of(product_graph), across = nest_of(transpose_graph);
   const std::string all = text(online->nest);
   check_blocks(
@@ -160,6 +221,8 @@ TEST_CASE("GPU nest: docs/design/loop_nest.md shows what the code prints") {
        {"GPU nest of a long softmax",
         all.substr(all.find("      fold"), all.find("      for a1", all.find("rescale")) - all.find("      fold"))},
        {"GPU nest of a sum", text(sum->nest)},
+       {"GPU nest of a scan", text(scan->nest)},
+       {"GPU nest of a scan in pieces", text(cut->nest)},
        {"GPU nest of a product", text(product->nest)},
        {"GPU nest of a transpose", text(across->nest)}});
 }

@@ -20,7 +20,8 @@ namespace kernel_detail {
 class CellScan {
  public:
   virtual ~CellScan() = default;
-  virtual void start() = 0;
+  /// `carry`: what came before the first point, where that is not nothing.
+  virtual void start(const void* carry) = 0;
   /// Along the vector axis: the next `count` points. Along another: the next point, in `count` lanes.
   virtual void take(const void* cells, void* values, std::int64_t count) = 0;
 };
@@ -34,12 +35,11 @@ class BlocksBefore {
     total_ = neutral_cell<Cell>(reduction_);
     lost_ = 0;
   }
-  Cell value(Cell of_block) const {
-    if (!has_blocks_) return of_block;
-    Cell before = total_;
+  Cell value(Cell of_block) const { return has_blocks_ ? combined(reduction_, so_far(), of_block) : of_block; }
+  Cell so_far() const {
     if constexpr (std::is_floating_point_v<Cell>)
-      if (is_compensated() && lost_ == lost_) before = total_ + lost_;
-    return combined(reduction_, before, of_block);
+      if (is_compensated() && lost_ == lost_) return total_ + lost_;
+    return total_;
   }
   void add(Cell block) {
     const Cell older = total_;
@@ -69,7 +69,7 @@ class VectorAxisScan final : public CellScan {
         group_(scan_group_bytes / size_of(scan.dtype)),
         before_(reduction_, has_blocks_) {}
 
-  void start() override {
+  void start(const void*) override {
     before_.start();
     start_block();
   }
@@ -123,7 +123,7 @@ class OtherAxisScan final : public CellScan {
         carry_(as_index(width)),
         before_(as_index(width), BlocksBefore<Cell>(reduction_, has_blocks_)) {}
 
-  void start() override {
+  void start(const void*) override {
     for (BlocksBefore<Cell>& before : before_) before.start();
     start_block();
   }
@@ -154,6 +154,77 @@ class OtherAxisScan final : public CellScan {
   std::vector<BlocksBefore<Cell>> before_;
   std::int64_t in_block_ = 0;
 };
+
+/// By one thread of a GPU: element after element, with what rounding loses beside sums of floats.
+template <class Cell>
+class ThreadScan final : public CellScan {
+ public:
+  explicit ThreadScan(const Inst& scan) : is_exclusive_(scan.is_exclusive()), sum_(reduction_of(scan.prim), true) {}
+
+  void start(const void*) override { sum_.start(); }
+  void take(const void* cells, void* values, std::int64_t) override {
+    const Cell older = sum_.so_far();
+    sum_.add(*static_cast<const Cell*>(cells));
+    *static_cast<Cell*>(values) = is_exclusive_ ? older : sum_.so_far();
+  }
+
+ private:
+  bool is_exclusive_;
+  BlocksBefore<Cell> sum_;
+};
+
+/// By the lanes of a group on a GPU: 32 neighbours in a tree by doubling distances, `parts` such trees of a warp in
+/// order, and warps in order.
+template <class Cell>
+class LaneScan final : public CellScan {
+ public:
+  LaneScan(const Inst& scan, std::int64_t parts)
+      : reduction_(reduction_of(scan.prim)), is_exclusive_(scan.is_exclusive()), of_warp_(warp * parts) {}
+
+  void start(const void* carry) override {
+    before_ = carry == nullptr ? neutral_cell<Cell>(reduction_) : *static_cast<const Cell*>(carry);
+    value_ = before_;
+    taken_ = 0;
+  }
+  void take(const void* cells, void* values, std::int64_t count) override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      const Cell older = value_;
+      add(static_cast<const Cell*>(cells)[i]);
+      static_cast<Cell*>(values)[i] = is_exclusive_ ? older : value_;
+    }
+  }
+
+ private:
+  static constexpr std::int64_t warp = 32;
+  void add(Cell element) {
+    const std::int64_t lane = taken_ % warp, in_warp = taken_ % of_warp_;
+    for (std::size_t level = 0; level < levels_.size(); ++level) {
+      levels_[level][as_index(lane)] = element;
+      const std::int64_t distance = std::int64_t{1} << level;
+      if (lane >= distance) element = combined(reduction_, levels_[level][as_index(lane - distance)], element);
+    }
+    if (in_warp >= warp) element = combined(reduction_, trees_, element);
+    value_ = combined(reduction_, before_, element);
+    if (lane == warp - 1) trees_ = element;
+    if (++taken_ % of_warp_ == 0) before_ = value_;
+  }
+
+  Prim reduction_;
+  bool is_exclusive_;
+  std::int64_t of_warp_, taken_ = 0;
+  Cell before_{}, trees_{}, value_{};  // of earlier warps; of the warp's earlier trees; up to the last element
+  std::array<std::array<Cell, warp>, 5> levels_;  // of the tree
+};
+
+/// Over the lanes of a group; `parts`: elements of a lane side by side.
+template <bool is_wide>
+std::unique_ptr<CellScan> make_lane_scan(const Inst& scan, std::int64_t lanes, std::int64_t parts) {
+  return visit_computed(scan.dtype, [&](auto tag) -> std::unique_ptr<CellScan> {
+    using Cell = CellOf<decltype(tag), is_wide>;
+    if (lanes == 1) return std::make_unique<ThreadScan<Cell>>(scan);
+    return std::make_unique<LaneScan<Cell>>(scan, parts);
+  });
+}
 
 /// `width`: lanes of the vectors that are scanned along an axis that is not theirs.
 template <bool is_wide>

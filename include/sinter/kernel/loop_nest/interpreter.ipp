@@ -12,6 +12,7 @@
 #include <sinter/kernel/loop_nest/cells.hpp>
 #include <sinter/kernel/loop_nest/lane_folds.hpp>
 #include <sinter/kernel/loop_nest/program_fold.hpp>
+#include <sinter/kernel/loop_nest/rooms.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
 
 #include <algorithm>
@@ -50,7 +51,7 @@ class NestInterpreter {
     for (std::size_t i = 0; i < k_.body.size(); ++i) prepare(static_cast<InstId>(i));
     for (const Loop& l : nest_.loops)
       if (l.mode == LoopMode::grid && is_pieces(l)) reduced_.piece = l.step;
-    for (const Buffer& buffer : nest_.buffers) rooms_.push_back(room_of(buffer));
+    for (const Buffer& buffer : nest_.buffers) rooms_.push_back(make_room(nest, geometry, reduced_, buffer));
   }
 
   void run(VariantKind kind) {
@@ -61,15 +62,6 @@ class NestInterpreter {
   }
 
  private:
-  /// Memory of a Buffer. A cell holds something if its mark is that of the point of the task loops at which it was
-  /// written, or for a workspace the stage.
-  struct Room {
-    std::array<std::int64_t, max_axes> stride{};
-    std::int64_t flat_stride = 0, lane_stride = 1;  // of the reduced axes on a GPU, which are one; of lanes
-    std::vector<CellRoom> cells;
-    std::vector<std::uint32_t> marks;
-  };
-
   [[noreturn]] SINTER_NOINLINE void fail(std::size_t place, const char* what) const {
     throw InternalError("loop nest, node " + std::to_string(place) + " (" + node_title(nest_, place) + "): " + what);
   }
@@ -94,29 +86,6 @@ class NestInterpreter {
       throw InternalError("primitive " + std::string(name(inst.prim)) + " has no meaning for " +
                           std::string(name(from)));
   }
-  Room room_of(const Buffer& buffer) const {
-    Room room;
-    std::int64_t count = 1;
-    const AxisMask flat = nest_.is_on_gpu ? reduced_.mask & buffer.axes : 0;
-    if (flat != 0) {
-      room.flat_stride = 1;
-      count = buffer.space == BufferSpace::workspace ? reduced_.pieces() : reduced_.length;
-    }
-    for (int a = k_.rank() - 1; a >= 0; --a) {
-      if (((buffer.axes & ~flat) >> a & 1) == 0) continue;
-      const bool has_blocks =
-          !nest_.is_on_gpu && buffer.space == BufferSpace::workspace && a == nest_.vector_axis && k_.is_reduced(a);
-      room.stride[as_index(a)] = count;
-      count *= has_blocks ? blocks_of(extent(a)) : extent(a);
-    }
-    if (!nest_.is_on_gpu || (reduced_.mask >> nest_.vector_axis & 1) == 0)
-      room.lane_stride = room.stride[as_index(nest_.vector_axis)];
-    const bool has_state = k_.body[buffer.value].prim == Prim::fold;
-    room.cells.resize(as_index(count) * (has_state ? 1 + state_count(buffer.value) : 1));
-    room.marks.resize(as_index(count));
-    return room;
-  }
-  static std::int64_t blocks_of(std::int64_t points) { return (points + row_sum_block - 1) / row_sum_block; }
   std::int64_t extent(int axis) const { return g_.extent[as_index(axis)]; }
   void* cells(InstId id) { return cells_.data() + as_index(id) * as_index(nest_.lanes); }
 
@@ -132,7 +101,10 @@ class NestInterpreter {
       case NestNodeKind::call: return iterate(place);
       case NestNodeKind::step: return step(place);
       case NestNodeKind::compute:
-        for (const InstId id : nest_.ids_of(n)) compute(place, id);
+        for (const InstId id : nest_.ids_of(n)) {
+          compute(place, id);
+          if (nest_.is_on_gpu && LoopNest::time_of(n) == ComputeTime::for_step) for_step_.push_back(id);
+        }
         return;
       case NestNodeKind::check: return check(place);
       case NestNodeKind::keep: return keep(place);
@@ -161,7 +133,7 @@ class NestInterpreter {
 
   void loop(std::size_t place, const Loop& l) {
     if (l.mode == LoopMode::lanes) return lanes(place, l);
-    if (l.mode == LoopMode::grid && is_pieces(l)) return in_pieces(place);
+    if (l.mode == LoopMode::grid && is_pieces(l)) return in_pieces(place, l);
     if (l.mode == LoopMode::task || l.mode == LoopMode::grid) return tasks(place, l, 0);
     const int axis = std::countr_zero(l.axes);
     std::int64_t& at = at_[as_index(axis)];
@@ -206,28 +178,29 @@ class NestInterpreter {
 
   // Threads of a GPU: what a group shares out comes one after the other here, in the order of the reduced axes as one.
 
-  bool is_pieces(const Loop& l) const {
-    return l.range == LoopRange::blocks && l.axes == reduced_.mask && reduced_.mask != 0;
-  }
-  void in_pieces(std::size_t place) {
-    for (flat_ = reduced_.pieces() - 1; flat_ >= 0; --flat_, ++task_) iterate(place);
+  bool is_pieces(const Loop& l) const { return is_over_blocks(l) && l.axes == reduced_.mask && reduced_.mask != 0; }
+  void in_pieces(std::size_t place, const Loop& l) {
+    flat_ = reduced_.pieces() - (l.range == LoopRange::blocks_but_last ? 2 : 1);
+    for (; flat_ >= 0; --flat_, ++task_) iterate(place);
     flat_ = 0;
   }
   void lanes(std::size_t place, const Loop& l) {
     const std::int64_t before = flat_, lanes_before = count_;
-    const bool is_row = (l.axes >> nest_.vector_axis & 1) != 0, is_piece = l.range == LoopRange::block;
+    const bool is_piece = l.range == LoopRange::block, has_points = !is_over_blocks(l),
+               is_row = has_points && (l.axes >> nest_.vector_axis & 1) != 0;
     const std::int64_t begin = is_piece ? before * reduced_.piece : 0,
-                       end = l.range == LoopRange::blocks ? reduced_.pieces()
-                             : is_piece                   ? std::min(reduced_.length, begin + reduced_.piece)
-                                                          : reduced_.length;
+                       end = l.range == LoopRange::blocks          ? reduced_.pieces()
+                             : l.range == LoopRange::blocks_before ? before
+                             : is_piece                            ? std::min(reduced_.length, begin + reduced_.piece)
+                                                                   : reduced_.length;
     if (l.range == LoopRange::single && reduced_.length > l.step * l.copies * l.lanes)
       fail(place, "more than one step");
     if (l.tail == LoopTail::none && (end - begin) % (l.step * l.copies * l.lanes) != 0)
       fail(place, "a tile is not full");
     first_ = begin;
-    for (flat_ = begin; flat_ < end; flat_ += is_row && l.range != LoopRange::blocks ? l.step : 1) {
-      if (l.range != LoopRange::blocks) reduced_.decode(flat_, at_);
-      if (is_row && l.range != LoopRange::blocks) count_ = std::min<std::int64_t>(l.step, end - flat_);
+    for (flat_ = begin; flat_ < end; flat_ += is_row ? l.step : 1) {
+      if (has_points) reduced_.decode(flat_, at_);
+      if (is_row) count_ = std::min<std::int64_t>(l.step, end - flat_);
       if (is_row && at_[as_index(nest_.vector_axis)] + count_ > extent(nest_.vector_axis))
         fail(place, "a vector that ends beyond its axis");
       iterate(place);
@@ -239,17 +212,21 @@ class NestInterpreter {
   }
   LaneShape lane_shape(std::size_t fold) const {
     const Loop& l = nest_.loop_of(nest_.nodes[fold + 1]);
-    const bool is_row = (l.axes >> nest_.vector_axis & 1) != 0 || (l.range == LoopRange::blocks && !nest_.has_gemm());
-    const std::int64_t width = l.range == LoopRange::blocks ? 1 : l.step;
+    const bool is_along = (l.axes >> nest_.vector_axis & 1) != 0, has_scan = k_.has_scan();
+    const bool is_row = is_along || (is_over_blocks(l) && !nest_.has_gemm());
+    const std::int64_t width = is_over_blocks(l) ? 1 : l.step;
     return {.lanes = l.lanes,
             .width = width,
             .columns = is_row ? 1 : nest_.lanes,
             .tile = l.lanes * l.copies * width,
+            .parts = has_scan ? l.copies : 1,
             .is_row = is_row,
-            .is_in_order = nest_.has_gemm()};
+            .is_in_order = nest_.has_gemm(),
+            .has_warps_in_order = has_scan};
   }
-  std::unique_ptr<CellFold> fold_over_lanes(std::size_t place, const Inst& inst, bool is_online_sum) const {
+  std::unique_ptr<CellFold> fold_over_lanes(std::size_t place, Inst inst, bool is_online_sum) const {
     const LaneShape shape = lane_shape(place);
+    if (is_scan(inst.prim)) inst.prim = reduction_of(inst.prim);
     if (is_online_sum)
       return is_wide_ ? make_online_sum<true>(inst.dtype, shape) : make_online_sum<false>(inst.dtype, shape);
     return is_wide_ ? make_lane_fold<true>(k_, inst, shape) : make_lane_fold<false>(k_, inst, shape);
@@ -271,6 +248,11 @@ class NestInterpreter {
     int axis = 0;
     bool finishes = false;
   };
+  struct RunningScan {
+    std::unique_ptr<CellScan> scan;
+    Running running;
+    bool is_open = false;
+  };
 
   void fold(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
@@ -288,7 +270,8 @@ class NestInterpreter {
                                  : make_cell_fold<false>(k_, inst, is_vector_axis, nest_.lanes));
       if (nest_.holder(ids, i) != ids[i]) continue;
       folds[i]->start();
-      running_[ids[i]].push_back({folds[i].get(), 0, n.axis, n.part == FoldPart::finish});
+      const bool takes_blocks = n.part == FoldPart::finish || n.part == FoldPart::before;
+      running_[ids[i]].push_back({folds[i].get(), 0, n.axis, takes_blocks});
     }
     if (is_online) online_sum_ = online_sum(k_, ids);
     iterate(place);
@@ -301,23 +284,34 @@ class NestInterpreter {
         if (!running_[id].empty()) take_folded(place, id);
       }
       if (is_online && i + 1 == ids.size()) online_ = folds[i].get();
+      else if (n.part == FoldPart::before) know(carry_of(id));
       else if (running_[holder].empty()) know_result(id, holder);
     }
   }
+  /// Where is_known_ says that there is what came before a scan.
+  std::size_t carry_of(InstId scan) const { return k_.body.size() + scan; }
   void scan(std::size_t place, std::span<const InstId> ids) {
-    const bool is_vector_axis = nest_.nodes[place].axis == nest_.vector_axis;
+    const int axis = nest_.nodes[place].axis;
+    const bool has_carry = nest_.loop_of(nest_.nodes[place + 1]).range == LoopRange::block;
     for (const InstId id : ids) {
-      if (scans_[id] == nullptr)
-        scans_[id] = is_wide_ ? make_scan<true>(k_.body[id], is_vector_axis, nest_.lanes)
-                              : make_scan<false>(k_.body[id], is_vector_axis, nest_.lanes);
-      scans_[id]->start();
+      if (has_carry && is_known_[carry_of(id)] == 0) fail(place, "begins without what the blocks before gave");
+      RunningScan& running = scans_[id];
+      if (running.scan == nullptr)
+        running.scan = is_wide_ ? make_scan_at<true>(place, id) : make_scan_at<false>(place, id);
+      running.scan->start(has_carry ? cells(id) : nullptr);
+      running = {std::move(running.scan), {.axis = axis}, true};
     }
     iterate(place);
+    for (const InstId id : ids) scans_[id].is_open = false;
+  }
+  template <bool is_wide>
+  std::unique_ptr<CellScan> make_scan_at(std::size_t place, InstId id) const {
+    const Loop& l = nest_.loop_of(nest_.nodes[place + 1]);
+    if (nest_.is_on_gpu) return make_lane_scan<is_wide>(k_.body[id], l.lanes, l.copies);
+    return make_scan<is_wide>(k_.body[id], nest_.nodes[place].axis == nest_.vector_axis, nest_.lanes);
   }
   using StatePointers = std::array<void*, max_fold_states>;
-  std::size_t state_count(InstId id) const {
-    return k_.body[id].prim == Prim::fold ? k_.folds[k_.body[id].access].states.size() : 1;
-  }
+  std::size_t state_count(InstId id) const { return kernel_detail::state_count(k_, id); }
   /// Where the state of a reduction is when its fold has ended: its value, unless it has several numbers.
   StatePointers states_of(InstId id) {
     if (k_.body[id].prim != Prim::fold) return {cells(id)};
@@ -362,14 +356,18 @@ class NestInterpreter {
     const auto ids = nest_.ids_of(nest_.nodes[place]);
     for (std::size_t i = 0; i < ids.size(); ++i)
       if (nest_.holder(ids, i) == ids[i]) step(place, ids[i]);
+    for (; !for_step_.empty(); for_step_.pop_back()) is_known_[for_step_.back()] = 0;
   }
   void step_of_scan(std::size_t place, InstId id) {
-    if (scans_[id] == nullptr) fail(place, "not in a fold of its reductions");
-    scans_[id]->take(read(place, k_.body[id].args[0]), cells(id), width(id));
+    auto& [scan, running, is_open] = scans_[id];
+    if (!is_open) fail(place, "not in a fold of its reductions");
+    check_order(place, running);
+    scan->take(read(place, k_.body[id].args[0]), cells(id), width(id));
+    running.taken += running.axis == nest_.vector_axis ? count_ : 1;
     know(id);
   }
   void step(std::size_t place, InstId id) {
-    if (is_scan(k_.body[id].prim)) return step_of_scan(place, id);
+    if (is_scan(k_.body[id].prim) && running_[id].empty()) return step_of_scan(place, id);
     if (running_[id].empty()) fail(place, "not in a fold of its reductions");
     Running& running = running_[id].back();
     check_order(place, running);
@@ -553,12 +551,13 @@ class NestInterpreter {
   std::vector<CellMemory> memory_;                           // of instructions
   std::vector<scalar_meaning::VectorFunction> maps_;
   std::vector<CellRoom> cells_;
-  std::vector<char> is_known_;      // instructions, then gathers whose index was checked
+  std::vector<char> is_known_;      // instructions, then gathers whose index was checked and scans' carries
   std::vector<std::size_t> known_;  // those, in the order in which they came to be known
   std::vector<std::int64_t> checked_;
   std::vector<std::vector<std::unique_ptr<CellFold>>> folds_;  // of nodes
   std::vector<std::vector<Running>> running_;                  // of reductions, outer axes first
-  std::vector<std::unique_ptr<CellScan>> scans_;               // of instructions
+  std::vector<RunningScan> scans_;                             // of instructions
+  std::vector<InstId> for_step_;                               // what is known until the next step
   std::vector<std::vector<CellRoom>> states_;                  // of folds that have ended, `lanes` cells each
   std::array<const void*, max_fold_states> in_{};              // what a fold takes in
   std::vector<Room> rooms_;

@@ -49,11 +49,13 @@ struct JoinedAxes {
 
 /// Points are dealt out to `lanes` threads, `width` neighbours at a time, or (`is_row` false) point by point, each of
 /// them in `columns` columns. Each lane takes in its own in order. Lanes of a row are put together in halves in each
-/// warp, then warps in halves; lanes of columns in halves; teams of a product in order.
+/// warp, then warps in halves; lanes of columns in halves; teams of a product in order. A lane may have `parts`, to which
+/// its points of a tile go one each, and which are put together in order.
 struct LaneShape {
   std::int64_t lanes = 1, width = 1, columns = 1;
   std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones
-  bool is_row = true, is_in_order = false;
+  std::int64_t parts = 1;
+  bool is_row = true, is_in_order = false, has_warps_in_order = false;
 };
 
 /// Calls merge(first, count, distance): each of lanes [first, first + count) takes in the one at that distance.
@@ -65,14 +67,18 @@ void merge_lanes(const LaneShape& shape, Merge&& merge) {
   const std::int64_t inside = shape.is_row ? std::min(shape.lanes, warp) : shape.lanes;
   for (std::int64_t first = 0; first < shape.lanes; first += inside)
     for (std::int64_t half = inside / 2; half >= 1; half /= 2) merge(first, half, half, std::int64_t{1});
-  for (std::int64_t half = shape.lanes / inside / 2; half >= 1; half /= 2) merge(std::int64_t{0}, half, half, inside);
+  if (shape.has_warps_in_order)
+    for (std::int64_t warps = 1; warps < shape.lanes / inside; ++warps)
+      merge(std::int64_t{0}, std::int64_t{1}, warps, inside);
+  else
+    for (std::int64_t half = shape.lanes / inside / 2; half >= 1; half /= 2) merge(std::int64_t{0}, half, half, inside);
 }
 
 template <class Cell>
 class LaneFold final : public CellFold {
  public:
   LaneFold(const Inst& reduction, const LaneShape& shape)
-      : prim_(reduction.prim), shape_(shape), lanes_(as_index(shape.lanes * shape.columns)) {}
+      : prim_(reduction.prim), shape_(shape), lanes_(as_index(shape.lanes * shape.columns * shape.parts)) {}
 
   void start() override {
     std::fill(lanes_.begin(), lanes_.end(), neutral_cell<Cell>(prim_ == Prim::contract ? Prim::reduce_add : prim_));
@@ -84,7 +90,8 @@ class LaneFold final : public CellFold {
       for (std::int64_t c = 0; c < count; ++c) take_one(lane * shape_.columns + c, arguments, c);
       return;
     }
-    for (std::int64_t i = 0; i < count; ++i, ++taken_) take_one(taken_ / shape_.width % shape_.lanes, arguments, i);
+    for (std::int64_t i = 0; i < count; ++i, ++taken_)
+      take_one(taken_ / shape_.width % (shape_.lanes * shape_.parts), arguments, i);
   }
   void take_block(Cells states) override {
     Cell* const lane = &lanes_[as_index(taken_++ % shape_.lanes * shape_.columns)];
@@ -92,6 +99,10 @@ class LaneFold final : public CellFold {
   }
   void finish(std::span<void* const> states, std::int64_t count) override {
     const std::int64_t columns = shape_.columns;
+    for (std::size_t i = as_index(shape_.lanes * columns); i < lanes_.size(); ++i) {
+      Cell& older = lanes_[i % as_index(shape_.lanes * columns)];
+      older = joined(older, lanes_[i]);
+    }
     merge_lanes(shape_, [&](std::int64_t first, std::int64_t lanes, std::int64_t half, std::int64_t apart) {
       for (std::int64_t i = 0; i < lanes; ++i)
         for (std::int64_t c = 0; c < columns; ++c) {

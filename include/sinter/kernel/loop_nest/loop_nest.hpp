@@ -27,12 +27,14 @@ enum class LoopTail : std::uint8_t { none, mask, stepwise };
 
 /// Which points of its axes a loop walks. `single` promises that one step covers them all.
 enum class LoopRange : std::uint8_t {
-  whole,   // all of each axis
-  single,  // of an axis no longer than `step`
-  block,   // those of one block of the fold's order, the block being an iteration of a loop outside
-  blocks,  // the axis in blocks of `step`: an iteration is a block
-  tiles,   // a product's rows or columns in tiles of `step` (0: as many as its numbers ask for): an iteration is a tile
-  tile,    // those of one tile, the tile being an iteration of a loop outside
+  whole,            // all of each axis
+  single,           // of an axis no longer than `step`
+  block,            // those of one block of the fold's order, the block being an iteration of a loop outside
+  blocks,           // the axis in blocks of `step`: an iteration is a block
+  blocks_but_last,  // the same without the last one
+  blocks_before,    // those before the one that is an iteration of a loop outside
+  tiles,  // a product's rows or columns in tiles of `step` (0: as many as its numbers ask for): an iteration is a tile
+  tile,   // those of one tile, the tile being an iteration of a loop outside
 };
 
 struct Loop {
@@ -44,6 +46,11 @@ struct Loop {
   std::uint16_t lanes = 1;  // threads of a group
   std::int64_t step = 1;    // iterations that a vector holds, or that a block has
 };
+
+/// Over blocks, as against the points of one.
+inline bool is_over_blocks(const Loop& loop) {
+  return loop.range >= LoopRange::blocks && loop.range <= LoopRange::blocks_before;
+}
 
 /// `workspace` outlives a stage; the others belong to one point of the task or grid loops, `reg` to loops over a single
 /// step, so that a register holds it. What is kept in `shared` memory of a block of threads is fetched by the thread
@@ -84,8 +91,9 @@ enum class NestNodeKind : std::uint8_t {
   fold,  // reductions `ids` over axis `axis`, in the Kernel's order; has the loop that feeds it. A fold inside that of
          // an outer axis gives its result to it, each time that it ends
   call,  // of Call `first`, for one tile; has the loops over it
-  step,  // the reductions or scans `ids` take in their argument at a point; of a scan the value is then known there
-  compute,  // the instructions `ids`, in order; `axis` 1: ahead, for all steps side by side before what follows
+  step,  // the reductions or scans `ids` take in their argument at a point; of a scan the value is then known there.
+         // The lanes of a group take all steps side by side into the scans of one node at once
+  compute,  // the instructions `ids`, in order; `axis` says when: ComputeTime
   check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
   keep,     // a value, put into Buffer `first`
   fetch,    // a value, taken back from Buffer `first`
@@ -98,7 +106,12 @@ enum class NestNodeKind : std::uint8_t {
 /// leaves the value of one block, which is kept; `finish`: its steps take in such values, in order, which were fetched
 /// in the reductions' place. `online`: the last id is sum(exp(x - shift)), where another id is the greatest x, and the
 /// shift follows from that: its terms are shifted by the greatest so far, and the sum scaled whenever that grows.
-enum class FoldPart : std::uint8_t { whole, blocks, finish, scan, online };
+/// `before`: its ids are scans, and it takes in the values of the blocks before one, where the scan of that begins.
+enum class FoldPart : std::uint8_t { whole, blocks, finish, scan, online, before };
+
+/// On a GPU. `ahead`: for all steps side by side before what follows. `for_step`: for all of them before they enter a
+/// scan together; after its step the value is gone.
+enum class ComputeTime : std::uint16_t { in_turn, ahead, for_step };
 
 /// One record of a nest, in pre-order: its subtree follows it, up to `end`.
 struct NestNode {
@@ -107,7 +120,7 @@ struct NestNode {
   std::uint16_t first = 0;  // a loop, a buffer, a store, a variant, a call; fold, step, compute: place of the first id;
                             // check, rescale: the instruction
   std::uint16_t count = 0;  // fold, step, compute: number of ids; stage: threads of a block
-  std::uint16_t axis = 0;   // fold; over lanes the innermost of several; compute: 1 where it is ahead
+  std::uint16_t axis = 0;   // fold; over lanes the innermost of several; compute: a ComputeTime
   std::uint32_t end = 0;
 };
 static_assert(sizeof(NestNode) == 12);
@@ -153,6 +166,7 @@ struct LoopNest {
   bool narrow_index = false;  // indices are i32: see can_narrow_index
   bool is_on_gpu = false;     // made for the threads of a GPU, and for the numbers that go with the kernel
 
+  static ComputeTime time_of(const NestNode& compute) { return static_cast<ComputeTime>(compute.axis); }
   std::span<const InstId> ids_of(const NestNode& node) const { return std::span(ids).subspan(node.first, node.count); }
   /// Of the reductions `list`, the first that has the state of number `i`: itself, unless that is a further result of a
   /// fold.

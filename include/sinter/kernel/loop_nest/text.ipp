@@ -39,10 +39,11 @@ class NestText {
   }
   void write(std::size_t place, int depth) {
     const NestNode& node = nest_.nodes[place];
+    constexpr const char* times[] = {"", "ahead ", "for the step "};
     if (node.kind == NestNodeKind::fold) part_ = node.part;
     if (node.kind == NestNodeKind::compute)
-      for (const InstId id : nest_.ids_of(node)) line(depth, (node.axis != 0 ? "ahead " : "") + definition(id));
-    else if (node.kind == NestNodeKind::step && part_ != FoldPart::finish)
+      for (const InstId id : nest_.ids_of(node)) line(depth, times[node.axis] + definition(id));
+    else if (node.kind == NestNodeKind::step && part_ != FoldPart::finish && part_ != FoldPart::before)
       for (const InstId id : nest_.ids_of(node)) line(depth, "step " + definition(id) + online_text(node, id));
     else line(depth, title(node));
     nest_.for_each_child(place, [&](std::size_t child) { write(child, depth + 1); });
@@ -111,6 +112,8 @@ class NestText {
         break;
       case LoopRange::block: line += " of the block"; break;
       case LoopRange::blocks: line += " in blocks of " + step; break;
+      case LoopRange::blocks_but_last: line += " in blocks of " + step + " but for the last"; break;
+      case LoopRange::blocks_before: line += " in the blocks of " + step + " before"; break;
       case LoopRange::tiles: line += " in tiles" + (loop.step == 0 ? "" : " of " + step); break;
       case LoopRange::tile: line += " of the tile"; break;
     }
@@ -119,8 +122,7 @@ class NestText {
     if (loop.mode == LoopMode::grid) line += " in the grid";
     if (loop.mode == LoopMode::grid && loop.lanes > 1) line += ", " + std::to_string(loop.lanes) + " threads for each";
     if (loop.mode == LoopMode::lanes && loop.lanes > 1) line += " over " + std::to_string(loop.lanes) + " lanes";
-    if (loop.mode == LoopMode::lanes && loop.range != LoopRange::blocks && loop.step > 1)
-      line += " in vectors of " + step;
+    if (loop.mode == LoopMode::lanes && !is_over_blocks(loop) && loop.step > 1) line += " in vectors of " + step;
     if (loop.copies > 1) line += ", " + std::to_string(loop.copies) + " side by side";
     if (loop.tail == LoopTail::mask) line += ", tail masked";
     if (loop.tail == LoopTail::stepwise && loop.copies > 1) line += ", the rest one by one";
@@ -148,15 +150,28 @@ class NestText {
     const std::string lanes = nest_.has_gemm()              ? by_fma + order_of_gemm(node, loop)
                               : loop.lanes == 1             ? "in order"
                               : loop.lanes <= 32 || !is_row ? "lanes in halves"
+                              : k_.has_scan()               ? "lanes of a warp in halves, warps in order"
                                                             : "lanes of a warp in halves, then warps";
     switch (node.part) {
       case FoldPart::blocks: return "fold one block of " + over + ": " + lanes;
       case FoldPart::finish: return "fold " + over + " from its blocks: " + lanes;
       case FoldPart::online: return "fold " + over + " online: " + lanes;
-      case FoldPart::whole:
-      case FoldPart::scan: break;
+      case FoldPart::before: return "fold " + over + " from the blocks before: " + lanes;
+      case FoldPart::scan: return "scan " + over + scan_over_lanes(node, loop);
+      case FoldPart::whole: break;
     }
     return "fold " + over + ": " + lanes;
+  }
+  std::string scan_over_lanes(const NestNode& node, const Loop& loop) const {
+    if (loop.lanes == 1)
+      return has_float_sum(node, Prim::scan_add) ? ": in order, float sums compensated" : ": in order";
+    return std::string(loop.range == LoopRange::block ? " after the blocks before" : "") +
+           ": 32 neighbours in a tree, trees of a warp in order, warps in order";
+  }
+  bool has_float_sum(const NestNode& node, Prim sum) const {
+    const auto ids = nest_.ids_of(node);
+    return std::any_of(ids.begin(), ids.end(),
+                       [&](InstId id) { return k_.body[id].prim == sum && is_floating(k_.body[id].dtype); });
   }
   /// Which order it is follows from the axis: kernel.hpp.
   std::string fold(const NestNode& node) const {
@@ -169,9 +184,7 @@ class NestText {
     if (node.axis == nest_.vector_axis)
       return "fold " + over + ": " + vector_lanes(node) + ", blocks of " + std::to_string(row_sum_block) + " in pairs";
     const auto ids = nest_.ids_of(node);
-    const bool is_compensated = std::any_of(ids.begin(), ids.end(), [&](InstId id) {
-      return k_.body[id].prim == Prim::reduce_add && is_floating(k_.body[id].dtype);
-    });
+    const bool is_compensated = has_float_sum(node, Prim::reduce_add);
     const auto has_state = [&](InstId id) { return k_.body[id].prim == Prim::fold; };
     const bool all = std::all_of(ids.begin(), ids.end(), has_state),
                any = std::any_of(ids.begin(), ids.end(), has_state);

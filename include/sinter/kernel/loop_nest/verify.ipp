@@ -35,10 +35,11 @@ class NestVerifier {
   }
 
  private:
-  /// What is known of a value at a place: `part` is the value of one block of a fold.
-  enum class Known : std::uint8_t { no, yes, part };
+  /// What is known of a value at a place: `part` is the value of one block of a fold, `before` of a scan what the blocks
+  /// before one gave.
+  enum class Known : std::uint8_t { no, yes, part, before };
   struct Kept {
-    bool is_there = false;
+    bool is_there = false, lacks_last = false;  // lacks_last: the last block did not keep it
     int stage = 0;
     AxisMask points = 0, blocks = 0;
     Known known = Known::no;
@@ -51,6 +52,7 @@ class NestVerifier {
     NestLevel level = NestLevel::kernel;
     bool has_vector = false, is_single = false;
     bool has_barrier = false, is_in_lanes = false;  // on a GPU: since the last load; inside a loop over lanes
+    bool lacks_last = false, is_before = false;     // in blocks but for the last; in those before a block
   };
 
   void require(bool holds, std::size_t place, const char* what) const {
@@ -76,6 +78,7 @@ class NestVerifier {
     kind_ = nest_.variants[nest_.nodes[place].first];
     require(nest_.find(kind_) == place, place, "there is another variant of this kind");
     stage_ = 0;
+    piece_ = 0;
     kept_.resize(0);
     kept_.resize(nest_.buffers.size());
     stored_.resize(0);
@@ -92,6 +95,7 @@ class NestVerifier {
   void stage(std::size_t place) {
     ++stage_;
     lanes_ = 1;
+    threads_ = nest_.nodes[place].count;
     at_ = {};
     at_.known.resize(k_.body.size());
     at_.checked.resize(k_.body.size());
@@ -114,7 +118,7 @@ class NestVerifier {
       case NestNodeKind::step: return step(place);
       case NestNodeKind::compute:
         for (const InstId id : nest_.ids_of(n)) compute(place, id);
-        return;
+        return check_time(place);
       case NestNodeKind::check: return check(place);
       case NestNodeKind::keep: return keep(place);
       case NestNodeKind::fetch: return fetch(place);
@@ -152,11 +156,13 @@ class NestVerifier {
   /// One number of what varies along the vector axis is there where that is walked point by point.
   void enter_threads(const Loop& l) {
     at_.is_in_lanes |= l.mode == LoopMode::lanes;
+    at_.lacks_last |= l.range == LoopRange::blocks_but_last;
+    at_.is_before |= l.range == LoopRange::blocks_before;
     at_.has_vector |= (at_.points >> nest_.vector_axis & 1) != 0;
     if (l.mode == LoopMode::grid && !is_pieces(l)) lanes_ = l.lanes;
   }
   /// Over blocks or tiles, as against the points of one of them.
-  static bool is_of_parts(const Loop& l) { return l.range == LoopRange::blocks || l.range == LoopRange::tiles; }
+  static bool is_of_parts(const Loop& l) { return is_over_blocks(l) || l.range == LoopRange::tiles; }
   static bool is_of_one_part(const Loop& l) { return l.range == LoopRange::block || l.range == LoopRange::tile; }
   NestLevel level_of(const Loop& l) const {
     if (l.mode == LoopMode::task || l.mode == LoopMode::grid) return NestLevel::outer;
@@ -166,7 +172,8 @@ class NestVerifier {
   }
   void check_axes(std::size_t place, const Loop& l) const {
     require((l.axes & at_.points) == 0, place, "an axis that is walked already");
-    if (is_of_one_part(l)) require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
+    if (is_of_one_part(l) || l.range == LoopRange::blocks_before)
+      require((l.axes & ~at_.blocks) == 0, place, "a block outside a loop over blocks");
     else require((l.axes & at_.blocks) == 0, place, "an axis that is walked by blocks");
     const bool has_tiles = l.range == LoopRange::tiles || l.range == LoopRange::tile;
     if (has_tiles)
@@ -174,6 +181,7 @@ class NestVerifier {
           !nest_.calls.empty() && (l.axes & (nest_.calls[0].m | nest_.calls[0].n)) != 0 && std::has_single_bit(l.axes),
           place, "tiles of an axis that is no row or column of a call");
     if (nest_.is_on_gpu) return;
+    require(!is_over_blocks(l) || l.range == LoopRange::blocks, place, "a range of a GPU");
     if (l.mode != LoopMode::task || l.range != LoopRange::whole)
       require(std::has_single_bit(l.axes), place, "not one axis");
     if (l.range == LoopRange::blocks || l.range == LoopRange::block)
@@ -238,10 +246,19 @@ class NestVerifier {
     }
   }
 
-  bool is_pieces(const Loop& l) const { return l.range == LoopRange::blocks && l.axes == facts_.reduced; }
+  bool is_pieces(const Loop& l) const { return is_over_blocks(l) && l.axes == facts_.reduced; }
+  /// The pieces that the reduced axes are cut into are the same for all.
+  void check_pieces(std::size_t place, const Loop& l) {
+    if (!is_pieces(l)) return;
+    if (piece_ == 0) piece_ = l.step;
+    require(l.step == piece_, place, "pieces of another length");
+    require(l.range != (l.mode == LoopMode::lanes ? LoopRange::blocks_but_last : LoopRange::blocks_before), place,
+            "other pieces than its threads have");
+  }
   /// Steps of threads: items of the grid, their vectors, and what the lanes of a group share out.
-  void check_threads(std::size_t place, const Loop& l) const {
+  void check_threads(std::size_t place, const Loop& l) {
     const bool has_vectors = (l.axes >> nest_.vector_axis & 1) != 0;
+    check_pieces(place, l);
     require(std::has_single_bit(unsigned{l.lanes}), place, "lanes that are no power of two");
     if (in_call_) return check_threads_of_call(place, l);
     switch (l.mode) {
@@ -251,12 +268,14 @@ class NestVerifier {
         if (l.range == LoopRange::tiles) return check_tiles_of_grid(place, l);
         require(at_.level <= NestLevel::outer && !at_.is_in_lanes && folds_.empty(), place,
                 "the grid is not outermost");
-        require(l.range == LoopRange::whole || l.range == LoopRange::blocks, place, "a range of vectors");
-        require(l.tail == LoopTail::none && (l.range == LoopRange::blocks || l.step == 1), place,
+        require(l.range == LoopRange::whole || is_over_blocks(l), place, "a range of vectors");
+        require(l.tail == LoopTail::none && (is_over_blocks(l) || l.step == 1), place,
                 "steps that its range does not have");
         if (is_pieces(l)) return;
+        require(threads_ % l.lanes == 0, place, "a group of more threads than a block has");
         require((l.axes & facts_.reduced) == 0, place, "points of a reduced axis in the grid");
-        return require(l.range == LoopRange::whole || (l.axes == axis_bit(nest_.vector_axis) && l.step == nest_.lanes),
+        return require(l.range == LoopRange::whole || (l.range == LoopRange::blocks && l.step == nest_.lanes &&
+                                                       l.axes == axis_bit(nest_.vector_axis)),
                        place, "blocks that are not one vector");
       case LoopMode::vector:
         require(l.axes == axis_bit(nest_.vector_axis) && l.step == nest_.lanes && l.range == LoopRange::block &&
@@ -266,7 +285,7 @@ class NestVerifier {
       case LoopMode::lanes:
         require(l.axes == facts_.reduced && !at_.is_in_lanes, place, "lanes share out all reduced axes, once");
         require(l.lanes == lanes_, place, "other lanes than those of the item");
-        return require(l.range == LoopRange::blocks || l.step == (has_vectors ? nest_.lanes : 1), place,
+        return require(is_over_blocks(l) || l.step == (has_vectors ? nest_.lanes : 1), place,
                        "its vectors are not those of the nest");
     }
   }
@@ -295,8 +314,11 @@ class NestVerifier {
     require(in_call_ == (nest_.has_gemm() && !is_second), place, "sums of products outside of their call");
     if (n.part == FoldPart::scan) return scan(place, ids);
     if (folds_.empty()) {
+      const bool may_be_scans = nest_.is_on_gpu && (n.part == FoldPart::blocks || n.part == FoldPart::before);
       for (const InstId id : ids) {
-        require(is_reduction(k_.body[id].prim) && facts_.values[id].is_live, place, "folds what is no live reduction");
+        require((may_be_scans ? is_folded(k_.body[id].prim) : is_reduction(k_.body[id].prim)) &&
+                    (n.part != FoldPart::before || is_scan(k_.body[id].prim)) && facts_.values[id].is_live,
+                place, "folds what is no live reduction");
         require(at_.known[id] == Known::no && (n.part == FoldPart::blocks || !folded_[id]), place, "folded twice");
       }
       require(is_walked(parallel_), place, "outside the loops over parallel axes");
@@ -313,9 +335,10 @@ class NestVerifier {
     require(steps_ == 1, place, "not one step at each point");
     if (!folds_.empty()) return;
     for (const InstId id : ids) {
-      const bool is_part = n.part == FoldPart::blocks || (n.part == FoldPart::online && id == ids.back());
-      at_.known[id] = is_part ? Known::part : Known::yes;
-      folded_[id] = folded_[id] || !is_part;
+      const bool is_part = n.part == FoldPart::blocks || (n.part == FoldPart::online && id == ids.back()),
+                 is_before = n.part == FoldPart::before;
+      at_.known[id] = is_part ? Known::part : is_before ? Known::before : Known::yes;
+      folded_[id] = folded_[id] || !(is_part || is_before);
     }
     if (n.part == FoldPart::online) online_ = online_sum(k_, ids);
   }
@@ -335,28 +358,56 @@ class NestVerifier {
   /// Each has one step, inside, after which it is known there.
   void scan(std::size_t place, std::span<const InstId> ids) {
     require(folds_.empty(), place, "scans inside of a fold");
+    const Loop& l = nest_.loop_of(nest_.nodes[place + 1]);
+    const bool is_block = l.range == LoopRange::block;
+    require(l.lanes == 1 ? !is_block : l.lanes % 32 == 0 && l.lanes == threads_, place,
+            "a scan by some of a block's threads");
+    const Known before = is_block ? Known::before : Known::no;
     for (const InstId id : ids) {
       require(is_scan(k_.body[id].prim) && facts_.values[id].is_live, place, "scans what is no live scan");
       require(!folded_[id], place, "folded twice");
+      require(at_.known[id] == before, place, "does not begin where the blocks before end");
     }
     folds_.push_back(place);
+    in_turn_ = false;
     loop(place + 1);
     folds_.pop_back();
     for (const InstId id : ids) require(folded_[id], place, "a scan without a step");
+    require(for_step_.empty(), place, "a value for a step that does not come");
+  }
+  void step_of_scans(std::size_t place, std::span<const InstId> ids) {
+    const NestNode& scan = nest_.nodes[folds_.back()];
+    const Loop& l = nest_.loop_of(nest_.nodes[folds_.back() + 1]);
+    const bool is_of_all = ids.size() == scan.count, is_shared = nest_.is_on_gpu && l.lanes > 1;
+    for (const InstId id : ids) require(is_known(k_.body[id].args[0]), place, "takes in a value that is not there yet");
+    for (const InstId id : ids) step_of_scan(place, id);
+    require(!is_shared || is_of_all || l.copies == 1, place, "several steps side by side enter one scan of several");
+    require(!is_shared || !is_of_all || !in_turn_, place, "a value of one step, where all enter the scan together");
+    for (; !for_step_.empty(); for_step_.pop_back()) at_.known[for_step_.back()] = Known::no;
   }
   void step_of_scan(std::size_t place, InstId id) {
     const auto scans = nest_.ids_of(nest_.nodes[folds_.back()]);
     const auto axis = static_cast<int>(nest_.nodes[folds_.back()].axis);
     require(std::ranges::find(scans, id) != scans.end(), place, "not in a fold of these reductions");
-    require(!folded_[id] && at_.known[id] == Known::no, place, "folded twice");
+    require(!folded_[id] && at_.known[id] != Known::yes, place, "folded twice");
     require(is_walked(facts_.values[id].axes), place, "not at each point");
-    require(nest_.places[id].level == at_.level, place, "not at the value's place");
+    require(nest_.is_on_gpu || nest_.places[id].level == at_.level, place, "not at the value's place");
     require(nest_.places[id].is_vector == ((facts_.values[id].axes >> nest_.vector_axis & 1) != 0) &&
                 (axis != nest_.vector_axis || nest_.places[id].is_vector),
             place, "one number from lanes that differ");
-    require(is_known(k_.body[id].args[0]), place, "takes in a value that is not there yet");
     at_.known[id] = Known::yes;
     folded_[id] = true;
+  }
+  /// What is computed for a step enters a scan over lanes.
+  void check_time(std::size_t place) {
+    const NestNode& n = nest_.nodes[place];
+    const bool is_in_scan = !folds_.empty() && nest_.nodes[folds_.back()].part == FoldPart::scan;
+    if (LoopNest::time_of(n) != ComputeTime::for_step) {
+      in_turn_ = true;
+      return;
+    }
+    require(nest_.is_on_gpu && is_in_scan, place, "for a step of no scan over lanes");
+    for (const InstId id : nest_.ids_of(n)) for_step_.push_back(id);
   }
   static bool is_folded(Prim prim) { return is_reduction(prim) || is_scan(prim); }
 
@@ -367,7 +418,11 @@ class NestVerifier {
     require(nest_.is_on_gpu ? l.mode == LoopMode::lanes && folds_.empty() : l.axes == axis_bit(n.axis), place,
             "its loop walks another axis");
     switch (n.part) {
-      case FoldPart::scan: return require(l.range == LoopRange::whole, place, "its loop does not walk the whole axis");
+      case FoldPart::scan:
+        return require(l.range == LoopRange::whole || (nest_.is_on_gpu && l.range == LoopRange::block), place,
+                       "its loop does not walk the whole axis");
+      case FoldPart::before:
+        return require(l.range == LoopRange::blocks_before, place, "its loop does not walk the blocks before one");
       case FoldPart::online:
         require(nest_.is_on_gpu && online_sum(k_, nest_.ids_of(n)).sum != no_inst, place, "no sum of exponentials");
         return require(l.range == LoopRange::whole || l.range == LoopRange::single, place,
@@ -383,7 +438,7 @@ class NestVerifier {
   void step(std::size_t place) {
     const auto ids = nest_.ids_of(nest_.nodes[place]);
     if (!folds_.empty() && nest_.nodes[folds_.back()].part == FoldPart::scan) {
-      for (const InstId id : ids) step_of_scan(place, id);
+      step_of_scans(place, ids);
       return;
     }
     require(!folds_.empty() && std::ranges::equal(ids, nest_.ids_of(nest_.nodes[folds_.back()])), place,
@@ -396,9 +451,10 @@ class NestVerifier {
     const FoldPart part = nest_.nodes[folds_.back()].part;
     for (std::size_t i = 0; i < ids.size(); ++i) {
       const bool is_online = part == FoldPart::online && i + 1 == ids.size();
-      require(part == FoldPart::finish ? at_.known[nest_.holder(ids, i)] == Known::part
-              : is_online              ? is_known(online_sum(k_, ids).value)
-                                       : has_arguments(ids[i]),
+      const bool takes_blocks = part == FoldPart::finish || part == FoldPart::before;
+      require(takes_blocks ? at_.known[nest_.holder(ids, i)] == Known::part
+              : is_online  ? is_known(online_sum(k_, ids).value)
+                           : has_arguments(ids[i]),
               place, "takes in a value that is not there yet");
     }
     ++steps_;
@@ -450,7 +506,8 @@ class NestVerifier {
   void keep(std::size_t place) {
     const Buffer& buffer = nest_.buffer_of(nest_.nodes[place]);
     Kept& kept = kept_[nest_.nodes[place].first];
-    require(at_.known[buffer.value] != Known::no, place, "keeps a value that is not there yet");
+    require(at_.known[buffer.value] == Known::yes || at_.known[buffer.value] == Known::part, place,
+            "keeps a value that is not there yet");
     require(!kept.is_there, place, "keeps again what was kept");
     require(buffer.axes == axes_at(buffer.space), place, "other axes than those of the loops around it");
     require(buffer.space != BufferSpace::reg || at_.is_single, place, "a register in a loop of several steps");
@@ -461,8 +518,12 @@ class NestVerifier {
             place, "memory that the machine does not have");
     require(buffer.points == 0 || (buffer.space == BufferSpace::shared && k_.body[buffer.value].prim == Prim::load),
             place, "a part of what cannot be loaded again");
-    kept = {true, stage_, static_cast<AxisMask>(at_.points & buffer.axes),
-            static_cast<AxisMask>(at_.blocks & buffer.axes), at_.known[buffer.value]};
+    kept = {true,
+            at_.lacks_last,
+            stage_,
+            static_cast<AxisMask>(at_.points & buffer.axes),
+            static_cast<AxisMask>(at_.blocks & buffer.axes),
+            at_.known[buffer.value]};
   }
   /// A value of a workspace is the same along the axes that this has not, unless it is that of one block.
   bool has_axes_of(const Buffer& buffer, const Kept& kept) const {
@@ -474,7 +535,7 @@ class NestVerifier {
     const Buffer& buffer = nest_.buffer_of(nest_.nodes[place]);
     const Kept& kept = kept_[nest_.nodes[place].first];
     require(at_.known[buffer.value] == Known::no, place, "fetches what is there");
-    require(kept.is_there, place, "fetches what was not kept before");
+    require(kept.is_there && (!kept.lacks_last || at_.is_before), place, "fetches what was not kept before");
     require((buffer.space == BufferSpace::workspace) == (kept.stage < stage_), place, "kept in the wrong stage");
     require(has_axes_of(buffer, kept) && kept.points == (at_.points & buffer.axes) &&
                 kept.blocks == (at_.blocks & buffer.axes),
@@ -510,8 +571,10 @@ class NestVerifier {
         std::find(facts_.inner_stores.begin(), facts_.inner_stores.end(), number) != facts_.inner_stores.end();
     require(!stored_[number], place, "stores twice");
     require(is_known(s.value), place, "stores a value that is not there yet");
-    require(at_.blocks == 0 && at_.points == (is_inner ? all_ : parallel_), place, "not once at each of its points");
-    const bool is_own = nest_.has_gemm() && !in_call_ && lanes_ == 1;  // whoever adds pieces has its results alone
+    require(at_.blocks == 0 && at_.points == (is_inner ? all_ : parallel_) && !at_.lacks_last, place,
+            "not once at each of its points");
+    // Threads without an item of a scan read nothing, and whoever adds pieces of a product has its results alone.
+    const bool is_own = lanes_ == 1 && (k_.has_scan() || (nest_.has_gemm() && !in_call_));
     require(!nest_.is_on_gpu || facts_.reduced == 0 || is_inner || at_.has_barrier || is_own, place,
             "other lanes may still read what it writes");
     stored_[number] = true;
@@ -526,7 +589,10 @@ class NestVerifier {
   VariantKind kind_ = VariantKind::whole;
   int stage_ = 0, steps_ = 0;
   bool in_call_ = false;
-  int lanes_ = 1;                   // of an item, on a GPU
+  int lanes_ = 1, threads_ = 0;  // of an item and of a block, on a GPU
+  std::int64_t piece_ = 0;       // points of the blocks that the reduced axes are cut into there
+  bool in_turn_ = false;         // something was computed since the scan around this place began, and not for a step
+  SmallVector<InstId, 64> for_step_;
   OnlineSum online_;                // of the last online fold
   std::vector<std::size_t> folds_;  // those around this place
   std::vector<Kept> kept_;

@@ -113,8 +113,8 @@ class NestRecords {
       case NestNodeKind::loop: return n.first < nest_.loops.size();
       case NestNodeKind::fold: return n.axis < kernel.rank() && has_ids(n);
       case NestNodeKind::call: return n.first < nest_.calls.size();
-      case NestNodeKind::step:
-      case NestNodeKind::compute: return has_ids(n);
+      case NestNodeKind::step: return has_ids(n);
+      case NestNodeKind::compute: return has_ids(n) && LoopNest::time_of(n) <= ComputeTime::for_step;
       case NestNodeKind::check: return n.first < kernel.body.size() && kernel.body[n.first].prim == Prim::gather;
       case NestNodeKind::keep:
       case NestNodeKind::fetch: return n.first < nest_.buffers.size();

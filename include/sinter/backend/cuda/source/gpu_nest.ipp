@@ -25,15 +25,14 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   }
 
   LoopNest run() {
-    if (b_.reduced.empty()) build_pointwise();
+    if (b_.kernel.has_scan()) build_scan();
+    else if (b_.reduced.empty()) build_pointwise();
     else build_reduction();
     if (SINTER_UNLIKELY(Context::get().checks)) verify(nest_);
     return std::move(nest_);
   }
 
  private:
-  static constexpr std::uint16_t ahead = 1;
-
   std::size_t body_size() const { return b_.kernel.body.size(); }
   AxisMask mask(const AxisList& axes) const {
     AxisMask all = 0;
@@ -50,7 +49,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   }
   /// Nothing where no instruction is one that `take` says.
   template <class Take>
-  void add_body(Take&& take, std::uint16_t when = 0) {
+  void add_body(Take&& take, ComputeTime when = ComputeTime::in_turn) {
     const std::size_t first = nest_.ids.size();
     for (std::size_t i = 0; i < body_size(); ++i) {
       const auto id = static_cast<InstId>(i);
@@ -58,12 +57,12 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     }
     add_list_since(first, when);
   }
-  void add_list_since(std::size_t first, std::uint16_t when = 0) {
+  void add_list_since(std::size_t first, ComputeTime when = ComputeTime::in_turn) {
     if (nest_.ids.size() == first) return;
     add({.kind = NestNodeKind::compute,
          .first = static_cast<std::uint16_t>(first),
          .count = static_cast<std::uint16_t>(nest_.ids.size() - first),
-         .axis = when});
+         .axis = static_cast<std::uint16_t>(when)});
   }
   std::uint16_t add_buffer(const Buffer& buffer) {
     nest_.buffers.push_back(buffer);
@@ -112,12 +111,12 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     open_items(width, launch.copies, 1);
     const auto is_load = [&](InstId id) { return b_.inst(id).prim == Prim::load; };
     if (width > 1) {
-      add_body([&](InstId id) { return is_load(id) && !nest_.places[id].is_vector; }, ahead);
+      add_body([&](InstId id) { return is_load(id) && !nest_.places[id].is_vector; }, ComputeTime::ahead);
       add_body([&](InstId id) { return !is_load(id) && !nest_.places[id].is_vector; });
       open_item_vector(extent % width == 0 ? LoopTail::none : LoopTail::mask);
     }
     const auto is_inside = [&](InstId id) { return width == 1 || nest_.places[id].is_vector; };
-    add_body([&](InstId id) { return is_load(id) && is_inside(id); }, ahead);
+    add_body([&](InstId id) { return is_load(id) && is_inside(id); }, ComputeTime::ahead);
     add_body([&](InstId id) { return !is_load(id) && is_inside(id); });
     for (std::uint16_t s = 0; s < b_.kernel.stores.size(); ++s) add({.kind = NestNodeKind::store, .first = s});
     close_from(variant);
@@ -230,7 +229,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   }
   bool is_read_again(InstId id) const {
     for (std::size_t pass = 1; pass < needs_.size(); ++pass)
-      if (b_.facts.walks(static_cast<int>(pass)) &&
+      if (b_.facts.walks(static_cast<int>(pass)) && !(pass == 1 && online_ != no_inst) &&
           std::find(needs_[pass].begin(), needs_[pass].end(), id) != needs_[pass].end())
         return true;
     return false;
@@ -294,7 +293,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     const std::size_t first = nest_.ids.size();
     for (const InstId id : needs_[as_index(pass)])
       if (is_early_load(id) && !(has_shared && is_shared(id))) nest_.ids.push_back(id);
-    add_list_since(first, ahead);
+    add_list_since(first, ComputeTime::ahead);
     for (std::uint16_t b = 0; pass == 0 && b < shared_; ++b) add({.kind = NestNodeKind::keep, .first = b});
   }
   bool is_shared(InstId id) const {
@@ -357,8 +356,102 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     close_from(stage);
   }
 
+  // ---- scans
+
+  void build_scan() {
+    scan_ = choose_scan(b_, options_.device);
+    scans_ = scans_of(b_);
+    set_vector(b_.reduced.back(), 1);
+    const std::size_t variant = open_variant(VariantKind::whole);
+    if (scan_.pieces > 1) build_totals();
+    open_scan_stage(LoopRange::blocks);
+    if (scan_.pieces > 1) build_before();
+    build_scan_walk();
+    if (scan_.lanes == 1) add_stores(b_.facts.outer_stores);
+    else add_outer_stores(true);
+    close_from(variant);
+  }
+  /// `pieces`: which of them, where rows are cut.
+  std::size_t open_scan_stage(LoopRange pieces) {
+    const std::size_t stage = open_stage(scan_.lanes == 1 ? 128 : scan_.lanes);
+    open_items(1, 1, scan_.lanes);
+    if (scan_.pieces > 1) open_grid({.axes = mask(b_.reduced), .range = pieces, .step = scan_.chunk});
+    add_outer(0, [](InstId) { return true; });
+    return stage;
+  }
+  /// A fold over the lanes of a row that takes in scans.
+  std::size_t open_scan_fold(FoldPart part, LoopRange range, int steps, LoopTail tail, std::int64_t step = 1) {
+    const std::size_t fold = nest_.nodes.size(), first = nest_.ids.size();
+    for (const InstId id : scans_) nest_.ids.push_back(id);
+    if (!scans_.empty()) open_fold(part, first);
+    open_loop({.axes = mask(b_.reduced),
+               .mode = LoopMode::lanes,
+               .tail = tail,
+               .range = range,
+               .copies = static_cast<std::uint8_t>(steps),
+               .lanes = static_cast<std::uint16_t>(scan_.lanes),
+               .step = step});
+    return fold;
+  }
+  /// What makes up `values`, at a point of the row; scans are there.
+  void add_needed(const InstList& values, ComputeTime when) {
+    const std::size_t first = nest_.ids.size();
+    SmallVector<bool, 256> is_needed(body_size());
+    for (const InstId value : values) {
+      const std::vector<bool> under = instructions_under(b_.kernel.body, value);
+      for (std::size_t i = 0; i < under.size(); ++i) is_needed[i] = is_needed[i] || under[i];
+    }
+    for (const InstId id : inner_of(b_.kernel, b_.facts, 0))
+      if (is_needed[id] && !is_scan(b_.inst(id).prim)) nest_.ids.push_back(id);
+    add_list_since(first, when);
+  }
+  InstList scanned() const {
+    InstList list;
+    for (const InstId id : scans_) list.push_back(b_.inst(id).args[0]);
+    return list;
+  }
+  /// A first launch leaves what each piece but the last makes, which all are whole tiles.
+  void build_totals() {
+    const std::size_t stage = open_scan_stage(LoopRange::blocks_but_last);
+    const std::size_t fold = open_scan_fold(FoldPart::blocks, LoopRange::block, scan_.steps, LoopTail::none);
+    add_needed(scanned(), ComputeTime::in_turn);
+    add_steps(scans_);
+    close_from(fold);
+    for (const InstId id : scans_)
+      add({.kind = NestNodeKind::keep,
+           .first =
+               add_buffer({id, static_cast<AxisMask>(mask(b_.parallel) | mask(b_.reduced)), BufferSpace::workspace})});
+    close_from(stage);
+  }
+  /// In the second one a piece begins with those before it.
+  void build_before() {
+    const std::size_t fold = open_scan_fold(FoldPart::before, LoopRange::blocks_before, 1, LoopTail::mask, scan_.chunk);
+    for (std::uint16_t b = 0; b < nest_.buffers.size(); ++b) add({.kind = NestNodeKind::fetch, .first = b});
+    add_steps(scans_);
+    close_from(fold);
+  }
+  /// A tile is scanned together: what is scanned is computed for it, and then all that is stored. Else value by value.
+  void build_scan_walk() {
+    const std::size_t fold = open_scan_fold(FoldPart::scan, scan_.pieces > 1 ? LoopRange::block : LoopRange::whole,
+                                            scan_.steps, scan_.lanes == 1 ? LoopTail::none : LoopTail::mask);
+    if (scan_.is_together) {
+      add_needed(scanned(), ComputeTime::for_step);
+      add_steps(scans_);
+      InstList stored;
+      for (const std::uint16_t s : b_.facts.inner_stores) stored.push_back(b_.kernel.stores[s].value);
+      add_needed(stored, ComputeTime::in_turn);
+    } else {
+      const InstList inner = inner_of(b_.kernel, b_.facts, 0);
+      add_computes({inner.begin(), inner.end()}, [](InstId) { return true; });
+    }
+    add_stores(b_.facts.inner_stores);
+    close_from(fold);
+  }
+
   const BoundKernel& b_;
   const GpuNestOptions options_;
+  ScanShape scan_;
+  InstList scans_;
   KeptWalks walks_;
   ThreadShape shape_;
   std::vector<std::vector<InstId>> needs_;  // what each pass computes at a point

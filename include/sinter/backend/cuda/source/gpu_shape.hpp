@@ -55,5 +55,16 @@ struct ThreadShape {
 };
 ThreadShape choose_reduction(const BoundKernel& bound, const GpuNestOptions& options, const KeptWalks& walks);
 
+/// The live scans of a kernel.
+InstList scans_of(const BoundKernel& bound);
+/// Of a scan: a thread for each column, or a block of them for each row, or for each piece of one.
+struct ScanShape {
+  int lanes = 1;             // threads of a row
+  int steps = 1;             // elements of a thread and tile
+  bool is_together = false;  // all scans take in a tile together; else one needs another
+  std::int64_t pieces = 1, chunk = 0;
+};
+ScanShape choose_scan(const BoundKernel& bound, const cuda::Target& device);
+
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

@@ -186,5 +186,44 @@ SINTER_DECL ThreadShape choose_reduction(const BoundKernel& bound, const GpuNest
   return shape;
 }
 
+SINTER_DECL InstList scans_of(const BoundKernel& bound) {
+  InstList list;
+  for (const InstId id : inner_of(bound.kernel, bound.facts, 0))
+    if (is_scan(bound.inst(id).prim)) list.push_back(id);
+  return list;
+}
+
+inline bool depends_on_scan(const BoundKernel& bound, InstId scan) {
+  const std::vector<bool> under = instructions_under(bound.kernel.body, bound.inst(scan).args[0]);
+  for (std::size_t i = 0; i < under.size(); ++i)
+    if (under[i] && is_scan(bound.kernel.body[i].prim)) return true;
+  return false;
+}
+
+/// Few long columns are scanned as rows are, by a block of threads each. Rows too few to occupy the device are cut. How
+/// many elements a thread has follows from the extents alone, not from what is computed beside: in which order a sum
+/// adds up must not depend on that. What is scanned twice has one.
+SINTER_DECL ScanShape choose_scan(const BoundKernel& bound, const cuda::Target& device) {
+  constexpr std::int64_t few_columns = 64, long_column = 1024, least_piece = 4096, blocks_per_processor = 4;
+  ScanShape shape;
+  const std::int64_t length = bound.points(bound.reduced), items = bound.points(bound.parallel);
+  const bool is_row = bound.kernel.kind == KernelKind::row && length >= 32;
+  if (!is_row && (items > few_columns || length < long_column)) return shape;
+  const InstList scans = scans_of(bound);
+  shape.is_together = std::none_of(scans.begin(), scans.end(), [&](InstId id) { return depends_on_scan(bound, id); });
+  std::int64_t pieces = 1;
+  if (shape.is_together && !scans.empty() && bound.facts.outer_stores.empty() && items < device.multiprocessors)
+    pieces = std::max<std::int64_t>(
+        1, std::min(length / least_piece, blocks_per_processor * device.multiprocessors / items));
+  shape.lanes = static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(length), 32, 1024));
+  if (items * pieces >= device.multiprocessors) shape.lanes = std::min(shape.lanes, 256);
+  const std::int64_t piece = quotient_up(length, pieces);
+  while (shape.steps < (shape.is_together ? 8 : 1) && 2 * shape.steps * shape.lanes <= piece) shape.steps *= 2;
+  const std::int64_t tile = std::int64_t{shape.lanes} * shape.steps;
+  shape.chunk = quotient_up(piece, tile) * tile;
+  shape.pieces = quotient_up(length, shape.chunk);
+  return shape;
+}
+
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

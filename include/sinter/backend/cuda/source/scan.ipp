@@ -1,4 +1,4 @@
-// The kernels.
+// The kernels, stage by stage.
 #pragma once
 
 #include <sinter/backend/cuda/source/scan.hpp>
@@ -12,67 +12,171 @@ namespace cuda_source_detail {
 
 class ScanWriter {
  public:
-  explicit ScanWriter(Writer& writer) : w(writer), bound(writer.bound) {}
+  ScanWriter(Writer& writer, const LoopNest& the_nest) : w(writer), bound(writer.bound), nest(the_nest) {
+    length_ = bound.points(bound.reduced);
+    items_ = bound.points(bound.parallel);
+  }
 
   void run() {
-    length_ = bound.points(bound.reduced);
-    items_ = std::max<std::int64_t>(1, bound.points(bound.parallel));
-    const bool is_row = bound.kernel.kind == KernelKind::row && length_ >= 32;
-    if (is_row || (items_ <= few_columns && length_ >= long_column)) write_rows();
-    else write_columns();
+    nest.for_each_child(0, [&](std::size_t stage) { write_stage(stage); });
+    if (!nest.buffers.empty()) w.add_workspace(place_of_buffer(nest.buffers.size()));
   }
 
  private:
-  /// Few long columns are scanned as rows are, by a block of threads each.
-  static constexpr std::int64_t few_columns = 64, long_column = 1024;
-
   static std::string str(std::int64_t number) { return std::to_string(number); }
   std::string type(InstId id) const { return value_type(bound.inst(id).dtype); }
   std::string merged(InstId scan, const std::string& a, const std::string& b) const {
     return combined(reduction_of(bound.inst(scan).prim), bound.inst(scan).dtype, a, b);
   }
-  std::vector<InstId> scans() const {
-    std::vector<InstId> list;
-    for (InstId id : inner_of(bound.kernel, bound.facts, 0))
-      if (is_scan(bound.inst(id).prim)) list.push_back(id);
-    return list;
-  }
 
-  /// What is computed once per row or column.
-  void write_outer(const IndexNames& place) {
-    for (std::size_t i = 0; i < bound.kernel.body.size(); ++i) {
-      const auto id = static_cast<InstId>(i);
-      if (!bound.is_live(i) || bound.is_inner(i) || bound.inst(id).prim == Prim::immediate) continue;
-      w.line("const " + w.declaration(id) + " = " + w.value_of(id, place, "") + ";");
-      w.name[i] = "v" + str(id);
+  // ---- stages
+
+  void read_stage(std::size_t stage) {
+    threads_ = nest.nodes[stage].count;
+    pieces_ = launched_ = 1;
+    part_ = FoldPart::scan;
+    scans_ = {};
+    for (std::size_t place = stage; place < nest.nodes[stage].end; ++place) {
+      const NestNode& node = nest.nodes[place];
+      if (node.kind == NestNodeKind::fold) {
+        part_ = node.part;
+        scans_ = nest.ids_of(node);
+      }
+      if (node.kind != NestNodeKind::loop) continue;
+      const Loop& loop = nest.loop_of(node);
+      if (loop.mode == LoopMode::lanes) elements_ = loop.copies;
+      else if (!is_over_blocks(loop)) lanes_ = loop.lanes;
+      else pieces_ = quotient_up(length_, chunk_ = loop.step);
+      if (loop.range == LoopRange::blocks) launched_ = pieces_;
+      if (loop.range == LoopRange::blocks_but_last) launched_ = pieces_ - 1;
     }
   }
-  void write_outer_stores(const IndexNames& place) {
-    for (const std::uint16_t s : bound.facts.outer_stores)
-      w.store_one(bound.kernel.stores[s], w.name[bound.kernel.stores[s].value], place, "");
+  void write_stage(std::size_t stage) {
+    read_stage(stage);
+    has_carries_ = is_first_lane_ = false;
+    const std::string entry = lanes_ == 1 ? begin_columns() : begin_rows();
+    write_children(stage);
+    if (is_first_lane_) w.close();
+    if (lanes_ == 1) w.close();
+    w.close();
+    if (lanes_ == 1) w.add_step(entry, quotient_up(items_, threads_), 1, threads_);
+    else if (pieces_ > 1) w.add_step(entry, launched_, items_, threads_);
+    else w.add_step(entry, items_, 1, threads_);
   }
-  IndexNames point(const IndexNames& place, const std::string& at) {
-    IndexNames index = place;
+  std::string begin_columns() {
+    const std::string entry = w.entry("scan_columns", threads_);
+    w.line("const I item = (I)blockIdx.x * " + str(threads_) + " + (I)threadIdx.x;");
+    w.open("if (item < " + w.number("items", items_) + ")");
+    row_ = w.decode("item", bound.parallel);
+    return entry;
+  }
+  /// Up to what is computed once for a row: `begin` and `end` are those of the piece.
+  std::string begin_rows() {
+    const bool is_total = part_ == FoldPart::blocks;
+    const std::string entry = w.entry(is_total ? "scan_totals" : "scan_rows", threads_),
+                      length = w.number("length", length_);
+    w.line("const int lane = (int)threadIdx.x;");
+    w.line(std::string("const I item = (I)blockIdx.") + (pieces_ == 1 ? "x;" : "y;"));
+    if (pieces_ == 1) {
+      w.line("const I begin = 0, end = " + length + ";");
+    } else {
+      // What was read last is in the cache still: the second kernel begins there.
+      const std::string chunk = w.number("chunk", chunk_);
+      w.line(std::string("const I piece = (I)") + (is_total ? "blockIdx.x;" : "(gridDim.x - 1 - blockIdx.x);"));
+      w.line("const I begin = piece * " + chunk + ", end = begin + " + chunk + " < " + length + " ? begin + " + chunk +
+             " : " + length + ";");
+    }
+    row_ = w.decode("item", bound.parallel);
+    return entry;
+  }
+
+  void write_children(std::size_t place) {
+    nest.for_each_child(place, [&](std::size_t child) { write_node(child); });
+  }
+  void write_node(std::size_t place) {
+    const NestNode& node = nest.nodes[place];
+    const bool is_walk = node.kind == NestNodeKind::fold ||
+                         (node.kind == NestNodeKind::loop && nest.loop_of(node).mode == LoopMode::lanes);
+    if (is_walk) return write_walk(place);
+    if (node.kind == NestNodeKind::loop) return write_children(place);
+    if (node.kind == NestNodeKind::compute) write_values(nest.ids_of(node), row_);
+    if (node.kind == NestNodeKind::keep) {
+      open_first_lane();
+      const InstId id = nest.buffer_of(node).value;
+      w.line(total_of(id, "piece") + " = carry" + str(id) + ";");
+    }
+    if (node.kind == NestNodeKind::barrier) {
+      w.line("__syncthreads();");
+      open_first_lane();
+    }
+    if (node.kind == NestNodeKind::store) store(node, row_);
+  }
+  /// Up to the end of the stage.
+  void open_first_lane() {
+    if (!is_first_lane_) w.open("if (lane == 0)");
+    is_first_lane_ = true;
+  }
+
+  IndexNames point(const std::string& at) {
+    IndexNames index = row_;
     const IndexNames inner = w.decode(at, bound.reduced);
     for (int a : bound.reduced) index[as_index(a)] = inner[as_index(a)];
     return index;
   }
-  template <class Scan>
-  void write_values(const IndexNames& index, Scan&& scan) {
-    for (InstId id : inner_of(bound.kernel, bound.facts, 0)) {
-      if (is_scan(bound.inst(id).prim)) scan(id);
-      else w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
-      w.name[id] = "v" + str(id);
-    }
+  void write_value(InstId id, const IndexNames& index) {
+    w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
+    w.name[id] = "v" + str(id);
   }
-  void write_stores(const IndexNames& index) {
-    for (const std::uint16_t s : bound.facts.inner_stores)
-      w.store_one(bound.kernel.stores[s], w.name[bound.kernel.stores[s].value], index, "");
+  void write_values(std::span<const InstId> ids, const IndexNames& index) {
+    for (const InstId id : ids) write_value(id, index);
+  }
+  void store(const NestNode& node, const IndexNames& index) {
+    const Store& store = bound.kernel.stores[node.first];
+    w.store_one(store, w.name[store.value], index, "");
   }
   void declare_carries() {
-    for (InstId id : scans())
+    if (has_carries_) return;
+    has_carries_ = true;
+    for (InstId id : scans_)
       w.line(type(id) + " carry" + str(id) + " = " + neutral(reduction_of(bound.inst(id).prim), bound.inst(id).dtype) +
              ";");
+    for (InstId id : scans_) {
+      if (lanes_ > 1) w.line("__shared__ " + type(id) + " totals" + str(id) + "[" + str(threads_ / 32 * 2) + "];");
+      else if (is_compensated(id)) w.line(type(id) + " lost" + str(id) + " = 0;");
+    }
+  }
+
+  // ---- walks
+
+  void write_walk(std::size_t place) {
+    declare_carries();
+    const NestNode& fold = nest.nodes[place];
+    if (fold.kind == NestNodeKind::fold) ++place;
+    if (lanes_ == 1) return write_columns(place);
+    if (fold.kind == NestNodeKind::fold && fold.part == FoldPart::blocks) return write_totals(place);
+    if (fold.kind == NestNodeKind::fold && fold.part == FoldPart::before) return write_before();
+    int steps = 0;
+    nest.for_each_child(place, [&](std::size_t child) { steps += nest.nodes[child].kind == NestNodeKind::step; });
+    if (steps <= 1) write_tiles(place);
+    else write_single_tiles(place);
+  }
+  /// What stands in a loop, value by value; stores when all is there.
+  template <class Scan, class Open>
+  void write_points(std::size_t loop, const IndexNames& index, Scan&& scan, Open&& open_stores) {
+    bool has_stores = false;
+    nest.for_each_child(loop, [&](std::size_t child) {
+      const NestNode& node = nest.nodes[child];
+      if (node.kind == NestNodeKind::compute) write_values(nest.ids_of(node), index);
+      if (node.kind == NestNodeKind::step)
+        for (const InstId id : nest.ids_of(node)) {
+          scan(id);
+          w.name[id] = "v" + str(id);
+        }
+      if (node.kind != NestNodeKind::store) return;
+      if (!has_stores) open_stores();
+      has_stores = true;
+      store(node, index);
+    });
   }
 
   // ---- columns
@@ -81,28 +185,11 @@ class ScanWriter {
   bool is_compensated(InstId id) const {
     return bound.inst(id).prim == Prim::scan_add && is_floating(bound.inst(id).dtype);
   }
-
-  void write_columns() {
-    constexpr int threads = 128;
-    const std::string entry = w.entry("scan_columns", threads);
-    w.line("const I item = (I)blockIdx.x * " + str(threads) + " + (I)threadIdx.x;");
-    w.open("if (item < " + w.number("items", items_) + ")");
-    const IndexNames place = w.decode("item", bound.parallel);
-    write_outer(place);
-    declare_carries();
-    for (InstId id : scans())
-      if (is_compensated(id)) w.line(type(id) + " lost" + str(id) + " = 0;");
+  void write_columns(std::size_t loop) {
     w.open("for (I e = 0; e < " + w.number("length", length_) + "; ++e)");
-    const IndexNames index = point(place, "e");
-    write_values(index, [&](InstId id) { write_column_scan(id); });
-    write_stores(index);
+    write_points(loop, point("e"), [&](InstId id) { write_column_scan(id); }, [] {});
     w.close();
-    write_outer_stores(place);
-    w.close();
-    w.close();
-    w.add_step(entry, quotient_up(items_, threads), 1, threads);
   }
-
   void write_column_scan(InstId id) {
     const std::string n = str(id), carry = "carry" + n, lost = "lost" + n, x = w.name[bound.inst(id).args[0]];
     const std::string value =
@@ -120,103 +207,49 @@ class ScanWriter {
 
   // ---- rows
 
-  /// Does a scan depend on another one?
-  bool is_chained() const {
-    const std::vector<InstId> list = scans();
-    return std::any_of(list.begin(), list.end(), [&](InstId id) {
-      const std::vector<bool> under = instructions_under(bound.kernel.body, bound.inst(id).args[0]);
-      for (std::size_t i = 0; i < under.size(); ++i)
-        if (under[i] && is_scan(bound.kernel.body[i].prim)) return true;
-      return false;
-    });
-  }
-  /// Rows too few to occupy the device are cut: a first kernel leaves the total of each piece but the last in the
-  /// workspace, and in the second one each block begins with those of the pieces before its own.
-  std::int64_t pieces() const {
-    constexpr std::int64_t least_piece = 4096, blocks_per_processor = 4;
-    if (is_chained() || !bound.facts.outer_stores.empty() || items_ >= w.device.multiprocessors) return 1;
-    return std::max<std::int64_t>(
-        1, std::min(length_ / least_piece, blocks_per_processor * w.device.multiprocessors / items_));
-  }
   /// Where the total of piece `piece` of this row is.
   std::string total_of(InstId id, const std::string& piece) {
-    return "((" + type(id) + "*)((char*)a.workspace + " + w.number("totals" + str(id), place_of(id)) + "))[item * " +
-           w.number("pieces", pieces_) + " + " + piece + "]";
+    std::size_t buffer = 0;
+    while (nest.buffers[buffer].value != id) ++buffer;
+    return "((" + type(id) + "*)((char*)a.workspace + " + w.number("totals" + str(id), place_of_buffer(buffer)) +
+           "))[item * " + w.number("pieces", pieces_) + " + " + piece + "]";
   }
   /// In the workspace, in bytes: each scan has 8 for each piece.
-  std::int64_t place_of(InstId id) const {
-    const std::vector<InstId> list = scans();
-    return (std::find(list.begin(), list.end(), id) - list.begin()) * items_ * pieces_ * 8;
-  }
-  /// Elements for each thread of a tile. They follow from the extents alone, not from what is computed beside: in which
-  /// order a sum adds up must not depend on that. What is scanned twice has one.
-  int elements_of_thread(std::int64_t length) const {
-    const int most = is_chained() ? 1 : 8;
-    int elements = 1;
-    while (elements < most && 2 * elements * threads_ <= length) elements *= 2;
-    return elements;
+  std::int64_t place_of_buffer(std::size_t buffer) const {
+    return static_cast<std::int64_t>(buffer) * items_ * pieces_ * 8;
   }
 
-  void write_rows() {
-    pieces_ = pieces();
-    threads_ = static_cast<int>(std::clamp<std::int64_t>(power_of_2_at_least(length_), 32, 1024));
-    if (items_ * pieces_ >= w.device.multiprocessors) threads_ = std::min(threads_, 256);
-    elements_ = elements_of_thread(quotient_up(length_, pieces_));
-    chunk_ = quotient_up(quotient_up(length_, pieces_), threads_ * elements_) * threads_ * elements_;
-    pieces_ = quotient_up(length_, chunk_);
-    if (pieces_ > 1) write_totals();
-    const std::string entry = begin_rows("scan_rows", pieces_ > 1 ? "(I)(gridDim.x - 1 - blockIdx.x)" : "");
-    if (pieces_ > 1) {
-      for (InstId id : scans()) {
-        w.open("for (I p = lane; p < piece; p += " + str(threads_) + ")");
-        w.line("carry" + str(id) + " = " + merged(id, "carry" + str(id), total_of(id, "p")) + ";");
-        w.close();
-        write_block_total(id);
-      }
-    }
-    if (is_chained()) write_single_tiles();
-    else write_tiles();
-    if (!bound.facts.outer_stores.empty()) {
-      w.line("__syncthreads();");
-      w.open("if (lane == 0)");
-      write_outer_stores(row_);
+  void write_before() {
+    for (InstId id : scans_) {
+      w.open("for (I p = lane; p < piece; p += " + str(threads_) + ")");
+      w.line("carry" + str(id) + " = " + merged(id, "carry" + str(id), total_of(id, "p")) + ";");
       w.close();
+      write_block_total(id);
     }
-    w.close();
-    if (pieces_ > 1) w.add_step(entry, pieces_, items_, threads_);
-    else w.add_step(entry, items_, 1, threads_);
   }
-
-  /// Each thread combines elements that lie apart, and the block what its threads have. The last piece is left out: all
-  /// others are whole tiles.
-  void write_totals() {
-    const std::string entry = begin_rows("scan_totals", "(I)blockIdx.x"), elements = str(elements_);
-    for (InstId id : scans()) w.line(type(id) + " part" + str(id) + "[" + elements + "];");
+  /// Each thread combines elements that lie apart, and the block what its threads have.
+  void write_totals(std::size_t loop) {
+    const std::string elements = str(elements_);
+    for (InstId id : scans_) w.line(type(id) + " part" + str(id) + "[" + elements + "];");
     w.unroll("for (int j = 0; j < " + elements + "; ++j)");
-    for (InstId id : scans()) w.line("part" + str(id) + "[j] = carry" + str(id) + ";");
+    for (InstId id : scans_) w.line("part" + str(id) + "[j] = carry" + str(id) + ";");
     w.close();
     w.open("for (I t = begin; t < end; t += " + str(threads_ * elements_) + ")");
     w.unroll("for (int j = 0; j < " + elements + "; ++j)");
     w.line("const I e = t + j * " + str(threads_) + " + lane;");
-    write_needed(point(row_, "e"), scanned_values(), [&](InstId id) {
+    write_scanned(loop, point("e"), [&](InstId id) {
       const std::string part = "part" + str(id) + "[j]";
       w.line(part + " = " + merged(id, part, w.name[bound.inst(id).args[0]]) + ";");
     });
     w.close();
     w.close();
-    for (InstId id : scans()) {
+    for (InstId id : scans_) {
       const std::string carry = "carry" + str(id);
       w.unroll("for (int j = 0; j < " + elements + "; ++j)");
       w.line(carry + " = " + merged(id, carry, "part" + str(id) + "[j]") + ";");
       w.close();
       write_block_total(id);
     }
-    w.open("if (lane == 0)");
-    for (InstId id : scans()) w.line(total_of(id, "piece") + " = carry" + str(id) + ";");
-    w.close();
-    w.close();
-    w.add_step(entry, pieces_ - 1, items_, threads_);
-    w.add_workspace(static_cast<std::int64_t>(scans().size()) * items_ * pieces_ * 8);
   }
   /// What the carries of all threads make together, in each of them.
   void write_block_total(InstId id) {
@@ -233,91 +266,62 @@ class ScanWriter {
     w.line("__syncthreads();");
   }
 
-  /// Up to the loop over tiles: from `begin` to `end`. `piece` is empty where rows are not cut.
-  std::string begin_rows(const std::string& suffix, const std::string& piece) {
-    const std::string entry = w.entry(suffix, threads_), length = w.number("length", length_);
-    w.line("const int lane = (int)threadIdx.x;");
-    w.line(std::string("const I item = (I)blockIdx.") + (piece.empty() ? "x;" : "y;"));
-    if (piece.empty()) {
-      w.line("const I begin = 0, end = " + length + ";");
-    } else {
-      // What was read last is in the cache still: the second kernel begins there.
-      const std::string chunk = w.number("chunk", chunk_);
-      w.line("const I piece = " + piece + ";");
-      w.line("const I begin = piece * " + chunk + ", end = begin + " + chunk + " < " + length + " ? begin + " + chunk +
-             " : " + length + ";");
-    }
-    row_ = w.decode("item", bound.parallel);
-    write_outer(row_);
-    declare_carries();
-    for (InstId id : scans())
-      w.line("__shared__ " + type(id) + " totals" + str(id) + "[" + str(threads_ / 32 * 2) + "];");
-    return entry;
-  }
-
-  /// The instructions that what is scanned is made of; and those that what is stored is made of.
-  std::vector<bool> scanned_values() const {
-    std::vector<InstId> made;
-    for (InstId id : scans()) made.push_back(bound.inst(id).args[0]);
-    return under(made);
-  }
-  std::vector<bool> stored_values() const {
-    std::vector<InstId> made;
-    for (const std::uint16_t s : bound.facts.inner_stores) {
-      const Store& store = bound.kernel.stores[s];
-      made.push_back(store.value);
-      if (store.index != no_inst) made.push_back(store.index);
-    }
-    return under(made);
-  }
-  std::vector<bool> under(const std::vector<InstId>& made) const {
-    std::vector<bool> all(bound.kernel.body.size(), false);
-    for (InstId id : made) {
-      const std::vector<bool> own = instructions_under(bound.kernel.body, id);
-      for (std::size_t i = 0; i < own.size(); ++i) all[i] = all[i] || own[i];
-    }
-    return all;
-  }
-  /// Declares the values among `needed`; `scan` is called for each scan, when what it takes is there.
+  /// Declares what the first step of a loop takes in; `scan` is called for each scan, when that is there.
   template <class Scan>
-  void write_needed(const IndexNames& index, const std::vector<bool>& needed, Scan&& scan) {
-    for (InstId id : inner_of(bound.kernel, bound.facts, 0)) {
-      if (is_scan(bound.inst(id).prim)) {
-        scan(id);
-        continue;
-      }
-      if (!needed[id]) continue;
-      w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
-      w.name[id] = "v" + str(id);
+  void write_scanned(std::size_t loop, const IndexNames& index, Scan&& scan) {
+    std::vector<InstId> ids(scans_.begin(), scans_.end());
+    bool has_step = false;
+    nest.for_each_child(loop, [&](std::size_t child) {
+      const NestNode& node = nest.nodes[child];
+      has_step |= node.kind == NestNodeKind::step;
+      if (node.kind != NestNodeKind::compute || has_step) return;
+      const auto list = nest.ids_of(node);
+      ids.insert(ids.end(), list.begin(), list.end());
+    });
+    std::sort(ids.begin(), ids.end());
+    for (const InstId id : ids) {
+      if (is_scan(bound.inst(id).prim)) scan(id);
+      else write_value(id, index);
     }
   }
 
   /// A tile has some elements for each thread, those of a warp side by side: what is scanned is computed, the tile
   /// scanned, and then all that is stored computed from it.
-  void write_tiles() {
+  void write_tiles(std::size_t loop) {
     const std::string elements = str(elements_);
     w.line("int half = 0;");  // of the totals: warps that are ahead write the other one
     w.open("for (I t = begin; t < end; t += " + str(threads_ * elements_) + ")");
-    for (InstId id : scans()) w.line(type(id) + " tree" + str(id) + "[" + elements + "];");
-    write_needed(open_element(), scanned_values(),
-                 [&](InstId id) { w.line("tree" + str(id) + "[j] = " + w.name[bound.inst(id).args[0]] + ";"); });
+    for (InstId id : scans_) w.line(type(id) + " tree" + str(id) + "[" + elements + "];");
+    write_scanned(loop, open_element(),
+                  [&](InstId id) { w.line("tree" + str(id) + "[j] = " + w.name[bound.inst(id).args[0]] + ";"); });
     w.close();
-    for (InstId id : scans()) write_tile_scan(id);
+    for (InstId id : scans_) write_tile_scan(id);
     w.line("half ^= " + str(threads_ / 32) + ";");
+    write_scanned_tile(loop);
+    w.close();
+    w.close();
+  }
+  void write_scanned_tile(std::size_t loop) {
     const IndexNames index = open_element();
-    write_needed(index, stored_values(), [&](InstId id) { w.name[id] = "tree" + str(id) + "[j]"; });
-    w.open("if (at < end)");
-    write_stores(index);
-    w.close();
-    w.close();
-    w.close();
+    for (InstId id : scans_) w.name[id] = "tree" + str(id) + "[j]";
+    bool has_step = scans_.empty(), has_stores = false;
+    nest.for_each_child(loop, [&](std::size_t child) {
+      const NestNode& node = nest.nodes[child];
+      has_step |= node.kind == NestNodeKind::step;
+      if (node.kind == NestNodeKind::compute && has_step) write_values(nest.ids_of(node), index);
+      if (node.kind != NestNodeKind::store) return;
+      if (!has_stores) w.open("if (at < end)");
+      has_stores = true;
+      store(node, index);
+    });
+    if (has_stores) w.close();
   }
   /// Threads beyond the end come after all others.
   IndexNames open_element() {
     w.unroll("for (int j = 0; j < " + str(elements_) + "; ++j)");
     w.line("const I at = t + lane / 32 * " + str(32 * elements_) + " + j * 32 + lane % 32;");
     w.line("const I e = at < end ? at : end - 1;");
-    return point(row_, "e");
+    return point("e");
   }
   /// Lines of a warp by doubling distances, lines in order, warps in order, tiles in order.
   void write_tile_scan(InstId id) {
@@ -359,18 +363,14 @@ class ScanWriter {
   }
 
   /// Of scans of scans: an element for each thread.
-  void write_single_tiles() {
+  void write_single_tiles(std::size_t loop) {
     w.open("for (I t = begin; t < end; t += " + str(threads_) + ")");
     w.line("const bool is_in = t + lane < end;");
     w.line("const I e = is_in ? t + lane : end - 1;");  // threads beyond the end come after all others
-    const IndexNames index = point(row_, "e");
-    write_values(index, [&](InstId id) { write_row_scan(id); });
-    w.open("if (is_in)");
-    write_stores(index);
+    write_points(loop, point("e"), [&](InstId id) { write_row_scan(id); }, [&] { w.open("if (is_in)"); });
     w.close();
     w.close();
   }
-
   /// In a warp by doubling distances, warps in order, tiles in order.
   void write_row_scan(InstId id) {
     const std::string n = str(id), t = type(id), tree = "tree" + n, totals = "totals" + n, before = "before" + n;
@@ -399,12 +399,19 @@ class ScanWriter {
 
   Writer& w;
   const BoundKernel& bound;
-  std::int64_t length_ = 0, items_ = 1, pieces_ = 1, chunk_ = 0;
-  int threads_ = 32, elements_ = 1;  // of a block; of a thread in a tile
-  IndexNames row_;                   // indices of the row that a block scans
+  const LoopNest& nest;
+  std::int64_t length_ = 0, items_ = 1;
+  // Of the stage: pieces of a row and how many are launched, their length; threads of a block and of a row; elements of
+  // a thread in a tile.
+  std::int64_t pieces_ = 1, launched_ = 1, chunk_ = 0;
+  int threads_ = 32, lanes_ = 1, elements_ = 1;
+  FoldPart part_ = FoldPart::scan;
+  std::span<const InstId> scans_;
+  IndexNames row_;  // indices of the row that a block scans
+  bool has_carries_ = false, is_first_lane_ = false;
 };
 
-SINTER_DECL void write_scan(Writer& writer) { ScanWriter(writer).run(); }
+SINTER_DECL void write_scan(Writer& writer, const LoopNest& nest) { ScanWriter(writer, nest).run(); }
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

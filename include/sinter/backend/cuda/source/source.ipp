@@ -41,12 +41,9 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
       write_transpose(writer, *across);
       return writer.finish();
     }
-    if (kernel_.has_scan()) {
-      write_scan(writer);
-      return writer.finish();
-    }
     const LoopNest nest = build_gpu_nest(bound, {schedule_, target_, is_aligned, is_grouped});
-    if (bound.reduced.empty()) write_pointwise(writer, nest);
+    if (kernel_.has_scan()) write_scan(writer, nest);
+    else if (bound.reduced.empty()) write_pointwise(writer, nest);
     else write_reduction(writer, nest);
     return writer.finish();
   }
