@@ -291,13 +291,21 @@ SINTER_DECL int FusionGraph::buffer_to_change(Value value, std::span<const std::
   return base;
 }
 
-SINTER_DECL void FusionGraph::build_place(std::int32_t id, std::span<const std::int32_t> uses) {
-  const Node& graph_node = graph_->node(id);
+namespace kernel_detail {
+/// Of a graph's node with one result.
+inline FusionNode fusion_node(const Node& graph_node, std::int32_t id, NodeKind kind) {
   FusionNode node;
-  node.kind = NodeKind::place;
+  node.kind = kind;
   node.graph_node = id;
   node.dtype = graph_node.types[0].dtype;
   node.shape = graph_node.types[0].shape;
+  return node;
+}
+}  // namespace kernel_detail
+
+SINTER_DECL void FusionGraph::build_place(std::int32_t id, std::span<const std::int32_t> uses) {
+  const Node& graph_node = graph_->node(id);
+  FusionNode node = kernel_detail::fusion_node(graph_node, id, NodeKind::place);
   node.is_in_memory = true;
   node.base = buffer_to_change(graph_node.inputs[0], uses);
   node.inputs.push_back(make_readable(node_of(graph_node.inputs[1])));
@@ -306,11 +314,7 @@ SINTER_DECL void FusionGraph::build_place(std::int32_t id, std::span<const std::
 
 SINTER_DECL void FusionGraph::build_patch(std::int32_t id) {
   const Node& graph_node = graph_->node(id);
-  FusionNode node;
-  node.kind = NodeKind::patch;
-  node.graph_node = id;
-  node.dtype = graph_node.types[0].dtype;
-  node.shape = graph_node.types[0].shape;
+  FusionNode node = kernel_detail::fusion_node(graph_node, id, NodeKind::patch);
   node.is_inlined = true;
   node.inputs.push_back(make_shiftable(node_of(graph_node.inputs[1])));
   const int base = node_of(graph_node.inputs[0]);
@@ -321,11 +325,7 @@ SINTER_DECL void FusionGraph::build_patch(std::int32_t id) {
 /// Of scatter: base, index, value; of scatter_add: index and value, into zeros.
 SINTER_DECL void FusionGraph::build_scatter(std::int32_t id, std::span<const std::int32_t> uses) {
   const Node& graph_node = graph_->node(id);
-  FusionNode node;
-  node.kind = NodeKind::scatter;
-  node.graph_node = id;
-  node.dtype = graph_node.types[0].dtype;
-  node.shape = graph_node.types[0].shape;
+  FusionNode node = kernel_detail::fusion_node(graph_node, id, NodeKind::scatter);
   node.is_in_memory = true;
   const bool has_base = graph_node.inputs.size() == 3;
   if (has_base) {

@@ -49,6 +49,31 @@ struct BoundEpilogue {
   std::size_t args_bytes() const {
     return offsetof(LoopArgs, pointer) + (bases.size() + 1) * sizeof(LoopArgs::Pointer);
   }
+  /// For one thread, whose sums lie at `sums` in rows of `width`.
+  template <class Scratch>
+  void begin(Scratch& scratch, std::byte* sums, std::int64_t width) const {
+    std::memcpy(static_cast<void*>(&scratch.args), &args, args_bytes());
+    scratch.args.scratch = scratch.loop.data();
+    scratch.args.scratch_stride = code->scratch_stride(width);
+    scratch.args.status = &scratch.status;
+    scratch.status = {};
+    scratch.args.pointer[bases.size()].base = reinterpret_cast<char*>(sums);
+  }
+  /// Over `rows` rows of a panel, from `row` on.
+  void run(LoopArgs& loop, const ContractionPlan& plan, void* const* operands, const BatchIndex& index,
+           std::int64_t panel, std::int64_t row, std::int64_t rows) const {
+    const auto m_axis = as_index(plan.batch_axes), n_axis = m_axis + 1;
+    const std::int64_t column = panel * plan.width;
+    loop.columns = plan.columns_of(panel);
+    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = index[axis];
+    loop.index_origin[m_axis] = row;
+    loop.index_origin[n_axis] = column;
+    for (std::size_t i = 0; i < bases.size(); ++i)
+      loop.pointer[i].base = static_cast<char*>(operands[bases[i].operand]) + bases[i].offset +
+                             plan.batch_offset(bases[i].batch_stride, index) + row * loop.pointer[i].outer_stride +
+                             column * loop.pointer[i].column_stride;
+    code->function()(&loop, 0, rows);
+  }
 };
 
 inline BoundEpilogue bind_epilogue(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
@@ -182,7 +207,6 @@ class ContractionLaunch final : public Launch {
     void* const* operands;
     std::int64_t first_batch, batches, k, k_end;
   };
-  using BatchIndex = std::array<std::int64_t, max_axes>;
 
   void throw_bad_index() {
     if (has_bad_index_.exchange(false, std::memory_order_relaxed))
@@ -250,21 +274,6 @@ class ContractionLaunch final : public Launch {
 
   bool has_scratch_epilogue() const { return !plan_.is_direct && !is_in_registers_; }
 
-  BatchIndex batch_index(std::int64_t batch) const {
-    BatchIndex index{};
-    for (int axis = plan_.batch_axes; axis-- > 0;) {
-      const auto at = as_index(axis);
-      index[at] = batch % plan_.batch_extent[at];
-      batch /= plan_.batch_extent[at];
-    }
-    return index;
-  }
-  std::int64_t batch_offset(const std::array<std::int64_t, max_axes>& stride, const BatchIndex& index) const {
-    std::int64_t offset = 0;
-    for (std::size_t axis = 0; axis < as_index(plan_.batch_axes); ++axis) offset += stride[axis] * index[axis];
-    return offset;
-  }
-
   /// A constant stays packed.
   void pack_if_needed(const Pass& pass) {
     if (is_packed_) return;
@@ -275,7 +284,7 @@ class ContractionLaunch final : public Launch {
     const std::int64_t batches = plan_.b_is_shared ? 1 : pass.batches;
     parallel_for(batches * plan_.panels, pack_cost(), [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
-        const BatchIndex index = batch_index(pass.first_batch + task / plan_.panels);
+        const BatchIndex index = plan_.batch_index(pass.first_batch + task / plan_.panels);
         pack_one(pass, index, task % plan_.panels, packed_.data() + task * plan_.panel_bytes(), 0, plan_.k);
       }
     });
@@ -283,21 +292,18 @@ class ContractionLaunch final : public Launch {
   void pack_one(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to, std::int64_t k,
                 std::int64_t k_end) const {
     const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset +
-                    batch_offset(plan_.b.batch_stride, index);
+                    plan_.batch_offset(plan_.b.batch_stride, index);
     if (source_ != nullptr)
-      return source_->make_panel({to, b, panel * plan_.width, columns_of(panel), plan_.width, k, k_end});
+      return source_->make_panel({to, b, panel * plan_.width, plan_.columns_of(panel), plan_.width, k, k_end});
     pack_panel(to, b + panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride, k_end - k,
-               columns_of(panel), plan_.width, plan_.b.row_stride, plan_.b.column_stride, plan_.element);
+               plan_.columns_of(panel), plan_.width, plan_.b.row_stride, plan_.b.column_stride, plan_.element);
   }
   double pack_cost() const { return 0.25 * static_cast<double>(plan_.width * plan_.k); }
-  std::int64_t columns_of(std::int64_t panel) const {
-    return panel == plan_.panels - 1 ? plan_.tail_columns : plan_.width;
-  }
 
   void run_tasks(const Pass& pass, std::int64_t begin, std::int64_t end) {
     TileScratch& scratch = tile_scratch();
     reserve(scratch);
-    if (has_scratch_epilogue()) prepare_epilogue(scratch);
+    if (has_scratch_epilogue()) epilogue_.begin(scratch, scratch.tile.data(), plan_.width);
     MicroArgs args;
     args.totals = scratch.totals;
     for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
@@ -312,9 +318,9 @@ class ContractionLaunch final : public Launch {
       const std::int64_t panel = task % plan_.panels, block = task / plan_.panels % plan_.blocks;
       if (task / (plan_.panels * plan_.blocks) != batch) {
         batch = task / (plan_.panels * plan_.blocks);
-        index = batch_index(pass.first_batch + batch);
+        index = plan_.batch_index(pass.first_batch + batch);
         args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset +
-                 batch_offset(plan_.a.batch_stride, index);
+                 plan_.batch_offset(plan_.a.batch_stride, index);
       }
       run_block({pass, index, batch, block, panel, scratch}, args);
     }
@@ -342,7 +348,7 @@ class ContractionLaunch final : public Launch {
       for (std::size_t i = 0; i < slots_.size(); ++i) {
         const MatrixView& view = slots_[i].view;
         args.slot[i].at = static_cast<char*>(task.pass.operands[slots_[i].operand]) + view.offset +
-                          batch_offset(view.batch_stride, task.index) + plan_.first_row(begin) * view.row_stride +
+                          plan_.batch_offset(view.batch_stride, task.index) + plan_.first_row(begin) * view.row_stride +
                           task.panel * plan_.width * view.column_stride;
       }
       return run_tiles(args, begin, end, 0, plan_.k, task.panel, nullptr);
@@ -361,7 +367,10 @@ class ContractionLaunch final : public Launch {
         else run_later_group(task, args, first, last, k, k_end, c);
         k = k_end;
       } while (k < task.pass.k_end);
-      if (!plan_.is_direct) run_epilogue(task, first, last);
+      if (plan_.is_direct) continue;
+      const std::int64_t row = plan_.first_row(first);
+      epilogue_.run(task.scratch.args, plan_, task.pass.operands, task.index, task.panel, row,
+                    plan_.first_row(last) - row);
     }
   }
 
@@ -386,7 +395,7 @@ class ContractionLaunch final : public Launch {
     run_tiles(args, first, last, k, k_end, task.panel, reinterpret_cast<char*>(sums));
     if (k_end % product_sum_group != 0 && k_end != plan_.k) return;
     for (std::int64_t i = 0; i < rows; ++i) {
-      add_group({plan_.dtype, c, sums, lost, columns_of(task.panel), k_end, plan_.k});
+      add_group({plan_.dtype, c, sums, lost, plan_.columns_of(task.panel), k_end, plan_.k});
       c += c_stride;
       sums += row_bytes();
       lost += row_bytes();
@@ -404,12 +413,12 @@ class ContractionLaunch final : public Launch {
              ((plan_.b_is_shared ? 0 : task.batch) * plan_.panels + task.panel) * plan_.panel_bytes() +
              k * plan_.width * plan_.element;
     return static_cast<const char*>(task.pass.operands[b_operand_]) + plan_.b.offset +
-           batch_offset(plan_.b.batch_stride, task.index) + task.panel * plan_.width * plan_.b.column_stride +
+           plan_.batch_offset(plan_.b.batch_stride, task.index) + task.panel * plan_.width * plan_.b.column_stride +
            k * plan_.b.row_stride;
   }
   char* output_panel(const Task& task) const {
     return static_cast<char*>(task.pass.operands[c_operand_]) + plan_.c.offset +
-           batch_offset(plan_.c.batch_stride, task.index) + task.panel * plan_.width * plan_.element;
+           plan_.batch_offset(plan_.c.batch_stride, task.index) + task.panel * plan_.width * plan_.element;
   }
 
   /// Sums k to k_end into tiles [first, last), of which the first is at `c`.
@@ -437,11 +446,12 @@ class ContractionLaunch final : public Launch {
                     args.c_row_stride});
           break;
         case ProductMethod::dots_of_b:
-          dot_rows({plan_.dtype, args.b, columns_of(panel), plan_.b.column_stride, args.k, args.a, args.a_k_stride,
-                    args.c, plan_.element});
+          dot_rows({plan_.dtype, args.b, plan_.columns_of(panel), plan_.b.column_stride, args.k, args.a,
+                    args.a_k_stride, args.c, plan_.element});
           break;
         case ProductMethod::add_rows:
-          add_rows({plan_.dtype, args.b, columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
+          add_rows(
+              {plan_.dtype, args.b, plan_.columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
           break;
       }
       args.a += rows * args.a_row_stride;
@@ -457,33 +467,6 @@ class ContractionLaunch final : public Launch {
     scratch.tile.reserve(tile_bytes() * (keeps_groups() ? 3 : 1));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(plan_.width));
   }
-  void prepare_epilogue(TileScratch& scratch) const {
-    std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
-    scratch.args.scratch = scratch.loop.data();
-    scratch.args.scratch_stride = epilogue_.code->scratch_stride(plan_.width);
-    scratch.args.status = &scratch.status;
-    scratch.status = {};
-    scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.tile.data());
-  }
-
-  /// The epilogue over the rows of tiles [first, last), whose sums are in scratch.
-  void run_epilogue(const Task& task, std::int64_t first, std::int64_t last) const {
-    LoopArgs& loop = task.scratch.args;
-    const auto m_axis = as_index(plan_.batch_axes), n_axis = m_axis + 1;
-    const std::int64_t column = task.panel * plan_.width, row = plan_.first_row(first);
-    loop.columns = columns_of(task.panel);
-    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = task.index[axis];
-    loop.index_origin[m_axis] = row;
-    loop.index_origin[n_axis] = column;
-    for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
-      const BoundEpilogue::Base& base = epilogue_.bases[i];
-      loop.pointer[i].base = static_cast<char*>(task.pass.operands[base.operand]) + base.offset +
-                             batch_offset(base.batch_stride, task.index) + row * loop.pointer[i].outer_stride +
-                             column * loop.pointer[i].column_stride;
-    }
-    epilogue_.code->function()(&loop, 0, plan_.first_row(last) - row);
-  }
-
   const ContractionPlan plan_;
   const PanelSource* const source_;
   const bool keeps_packed_;

@@ -83,7 +83,6 @@ class NarrowLaunch final : public Launch {
   }
 
  private:
-  using BatchIndex = std::array<std::int64_t, max_axes>;
   struct Pass {
     void* const* operands;
     std::int64_t first_batch, batches;
@@ -106,26 +105,10 @@ class NarrowLaunch final : public Launch {
     bool has_tiles = false;  // rows of A lie as tiles in scratch
   };
 
-  BatchIndex batch_index(std::int64_t batch) const {
-    BatchIndex index{};
-    for (int axis = plan_.shape.batch_axes; axis-- > 0;) {
-      const auto at = as_index(axis);
-      index[at] = batch % plan_.shape.batch_extent[at];
-      batch /= plan_.shape.batch_extent[at];
-    }
-    return index;
-  }
-  std::int64_t batch_offset(const std::array<std::int64_t, max_axes>& stride, const BatchIndex& index) const {
-    std::int64_t offset = 0;
-    for (std::size_t axis = 0; axis < as_index(plan_.shape.batch_axes); ++axis) offset += stride[axis] * index[axis];
-    return offset;
-  }
   const std::byte* matrix(const Pass& pass, std::uint16_t operand, const MatrixView& view,
                           const BatchIndex& index) const {
-    return static_cast<const std::byte*>(pass.operands[operand]) + view.offset + batch_offset(view.batch_stride, index);
-  }
-  std::int64_t columns_of(std::int64_t panel) const {
-    return panel == plan_.shape.panels - 1 ? plan_.shape.tail_columns : plan_.shape.width;
+    return static_cast<const std::byte*>(pass.operands[operand]) + view.offset +
+           plan_.shape.batch_offset(view.batch_stride, index);
   }
   std::int64_t rows_of_block(std::int64_t block) const {
     return std::min(plan_.block_rows, plan_.shape.m - block * plan_.block_rows);
@@ -140,7 +123,7 @@ class NarrowLaunch final : public Launch {
       reserve(scratch);
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t batch = task / plan_.blocks, block = task % plan_.blocks, row = block * plan_.block_rows;
-        const std::byte* const a = matrix(pass, a_operand_, s.a, batch_index(pass.first_batch + batch));
+        const std::byte* const a = matrix(pass, a_operand_, s.a, plan_.shape.batch_index(pass.first_batch + batch));
         pack_rows(packed_a_.data() + batch * plan_.batch_bytes_of_a() + row * plan_.a_stride, plan_.a_stride,
                   {a + row * s.a.row_stride, rows_of_block(block), s.k, s.a.row_stride, s.a.column_stride},
                   scratch.pairs.data());
@@ -155,7 +138,7 @@ class NarrowLaunch final : public Launch {
     parallel_for(batches * groups, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
         const std::int64_t batch = task / groups, panel = task % groups * panels_at_once;
-        pack_panels_of_b(pass, batch_index(pass.first_batch + batch), {panel, panels_at_once}, {0, s.k},
+        pack_panels_of_b(pass, plan_.shape.batch_index(pass.first_batch + batch), {panel, panels_at_once}, {0, s.k},
                          packed_b_.data() + (batch * s.panels + panel) * plan_.panel_bytes());
       }
     });
@@ -174,7 +157,7 @@ class NarrowLaunch final : public Launch {
   void run_range(const Pass& pass, std::int64_t begin, std::int64_t end) {
     NarrowScratch& scratch = narrow_scratch();
     reserve(scratch);
-    prepare_epilogue(scratch);
+    epilogue_.begin(scratch, scratch.sums.data(), narrow_width);
     if (plan_.is_direct) run_direct_range(pass, begin, end, scratch);
     else run_panels(pass, begin, end, scratch);
     if (scratch.status.access != 0) {
@@ -193,7 +176,7 @@ class NarrowLaunch final : public Launch {
       const std::int64_t panel = task % panels, end_panel = std::min(panels, panel + end - task);
       Task one{pass, index, batch, rows % plan_.blocks, panel, end_panel, scratch, has_tiles};
       if (rows != last) {
-        index = batch_index(pass.first_batch + batch);
+        index = plan_.shape.batch_index(pass.first_batch + batch);
         has_tiles = one.has_tiles = end_panel - panel >= least_panels_of_tiles && lies_as_tiles();
         prepare_rows(one);
         last = rows;
@@ -209,7 +192,7 @@ class NarrowLaunch final : public Launch {
     for (std::int64_t task = begin, count = 0; task < end; task += count) {
       const std::int64_t batch = task / panels, panel = task % panels;
       count = std::min({end - task, panels - panel, direct_panels});
-      const BatchIndex index = batch_index(pass.first_batch + batch);
+      const BatchIndex index = plan_.shape.batch_index(pass.first_batch + batch);
       run_direct({pass, index, batch, 0, panel, panel + count, scratch});
     }
   }
@@ -339,7 +322,7 @@ class NarrowLaunch final : public Launch {
                         .b_strip = b.strip_bytes,
                         .sums = sums,
                         .rows = rows,
-                        .columns = columns_of(task.panel),
+                        .columns = plan_.shape.columns_of(task.panel),
                         .steps = ((is_last ? whole : end) - at) / narrow_step};
       if (task.has_tiles) read_tiles(block, task, row);
       else if (is_last && plan_.has_tail())
@@ -368,13 +351,15 @@ class NarrowLaunch final : public Launch {
   std::byte* rounded_rows(const Task& task, std::int64_t row) const {
     const MatrixView& c = plan_.shape.c;
     return static_cast<std::byte*>(task.pass.operands[c_operand_]) + c.offset +
-           batch_offset(c.batch_stride, task.index) + (task.block * plan_.block_rows + row) * c.row_stride +
+           plan_.shape.batch_offset(c.batch_stride, task.index) + (task.block * plan_.block_rows + row) * c.row_stride +
            task.panel * narrow_width * element_bytes;
   }
   void store(const Task& task, std::int64_t row, std::int64_t rows) const {
-    if (!only_rounds_) return run_epilogue(task, row, rows);
+    if (!only_rounds_)
+      return epilogue_.run(task.scratch.args, plan_.shape, task.pass.operands, task.index, task.panel,
+                           task.block * plan_.block_rows + row, rows);
     store_rounded(rounded_rows(task, row), plan_.shape.c.row_stride,
-                  reinterpret_cast<const float*>(task.scratch.sums.data()), rows, columns_of(task.panel));
+                  reinterpret_cast<const float*>(task.scratch.sums.data()), rows, plan_.shape.columns_of(task.panel));
   }
   /// One of several blocks of k.
   enum class SumBlock : std::uint8_t { first, inner, last };
@@ -405,31 +390,6 @@ class NarrowLaunch final : public Launch {
     if (plan_.has_tail()) scratch.tails.reserve(as_index(plan_.block_rows * narrow_step * element_bytes));
     scratch.loop.reserve(epilogue_.code->scratch_bytes(narrow_width));
   }
-  void prepare_epilogue(NarrowScratch& scratch) const {
-    std::memcpy(static_cast<void*>(&scratch.args), &epilogue_.args, epilogue_.args_bytes());
-    scratch.args.scratch = scratch.loop.data();
-    scratch.args.scratch_stride = epilogue_.code->scratch_stride(narrow_width);
-    scratch.args.status = &scratch.status;
-    scratch.status = {};
-    scratch.args.pointer[epilogue_.bases.size()].base = reinterpret_cast<char*>(scratch.sums.data());
-  }
-  void run_epilogue(const Task& task, std::int64_t first, std::int64_t rows) const {
-    LoopArgs& loop = task.scratch.args;
-    const auto m_axis = as_index(plan_.shape.batch_axes), n_axis = m_axis + 1;
-    const std::int64_t column = task.panel * narrow_width, row = task.block * plan_.block_rows + first;
-    loop.columns = columns_of(task.panel);
-    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = task.index[axis];
-    loop.index_origin[m_axis] = row;
-    loop.index_origin[n_axis] = column;
-    for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
-      const BoundEpilogue::Base& base = epilogue_.bases[i];
-      loop.pointer[i].base = static_cast<char*>(task.pass.operands[base.operand]) + base.offset +
-                             batch_offset(base.batch_stride, task.index) + row * loop.pointer[i].outer_stride +
-                             column * loop.pointer[i].column_stride;
-    }
-    epilogue_.code->function()(&loop, 0, rows);
-  }
-
   NarrowPlan plan_;
   const ProductUnit unit_;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;

@@ -66,17 +66,7 @@ SINTER_DECL NarrowPlan plan_narrow(const Kernel& kernel, const ContractionParts&
                                    ProductUnit unit, int threads) {
   NarrowPlan p;
   ContractionPlan& s = p.shape;
-  const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
-  s.batch_axes = m;
-  for (int axis = 0; axis < m; ++axis) {
-    s.batch_extent[as_index(axis)] = geometry.extent[as_index(axis)];
-    s.batches *= geometry.extent[as_index(axis)];
-  }
-  s.m = geometry.extent[as_index(m)];
-  s.n = geometry.extent[as_index(n)];
-  s.k = geometry.extent[as_index(k)];
-  s.a = view_of(kernel, geometry, parts.a, m, k);
-  s.b = view_of(kernel, geometry, parts.b, k, n);
+  s = sizes_of(kernel, parts, geometry);
   s.b_is_shared = is_shared(s, s.b);
   s.width = narrow_width;
   s.panels = (s.n + s.width - 1) / s.width;

@@ -5,6 +5,7 @@
 #include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/machine/isa.hpp>
 #include <sinter/base/config.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 
 #include <array>
@@ -49,6 +50,9 @@ struct MatrixView {
 MatrixView view_of(const Kernel& kernel, const BoundGeometry& geometry, std::uint16_t access, int row_axis,
                    int column_axis);
 
+/// Indices along the axes of batches.
+using BatchIndex = std::array<std::int64_t, max_axes>;
+
 /// How sums are made.
 enum class ProductMethod : std::uint8_t {
   tiles,      // micro-kernels
@@ -88,9 +92,18 @@ struct ContractionPlan {
     return tile * tile_rows + (tile < taller_tiles ? tile : taller_tiles);
   }
   std::int64_t panel_bytes() const { return width * k * element; }
+  std::int64_t columns_of(std::int64_t panel) const { return panel == panels - 1 ? tail_columns : width; }
+  BatchIndex batch_index(std::int64_t batch) const;
+  std::int64_t batch_offset(const std::array<std::int64_t, max_axes>& stride, const BatchIndex& index) const {
+    std::int64_t offset = 0;
+    for (std::size_t axis = 0; axis < as_index(batch_axes); ++axis) offset += stride[axis] * index[axis];
+    return offset;
+  }
   /// Where a run of k that starts at `from` ends. A run stays inside a group.
   std::int64_t end_of_run(std::int64_t from) const;
 };
+/// A plan that knows its extents and operands, and nothing else.
+ContractionPlan sizes_of(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry);
 /// When B is packed: if that costs less than reading it where it is, or in any case.
 enum class Packing : std::uint8_t { by_cost, always };
 ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts, const BoundGeometry& geometry,

@@ -296,13 +296,20 @@ SINTER_DECL std::int64_t ContractionPlan::end_of_run(std::int64_t from) const {
   return std::min({from + k_run, (from / product_sum_group + 1) * product_sum_group, k});
 }
 
-SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts,
-                                             const BoundGeometry& geometry, Packing packing, Isa isa, int threads) {
-  using namespace x86_contraction_detail;
+SINTER_DECL BatchIndex ContractionPlan::batch_index(std::int64_t batch) const {
+  BatchIndex index{};
+  for (int axis = batch_axes; axis-- > 0;) {
+    const auto at = as_index(axis);
+    index[at] = batch % batch_extent[at];
+    batch /= batch_extent[at];
+  }
+  return index;
+}
+
+SINTER_DECL ContractionPlan sizes_of(const Kernel& kernel, const ContractionParts& parts,
+                                     const BoundGeometry& geometry) {
   ContractionPlan p;
   const int m = kernel.rank() - 3, n = m + 1, k = m + 2;
-  p.dtype = parts.dtype;
-  p.element = size_of(p.dtype);
   p.batch_axes = m;
   for (int axis = 0; axis < m; ++axis) {
     p.batch_extent[as_index(axis)] = geometry.extent[as_index(axis)];
@@ -313,9 +320,18 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   p.k = geometry.extent[as_index(k)];
   p.a = view_of(kernel, geometry, parts.a, m, k);
   p.b = view_of(kernel, geometry, parts.b, k, n);
+  return p;
+}
+
+SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const ContractionParts& parts,
+                                             const BoundGeometry& geometry, Packing packing, Isa isa, int threads) {
+  using namespace x86_contraction_detail;
+  ContractionPlan p = sizes_of(kernel, parts, geometry);
+  p.dtype = parts.dtype;
+  p.element = size_of(p.dtype);
   if (p.batches == 0 || p.m == 0 || p.n == 0) return p;
   if (parts.is_plain) {
-    p.c = view_of(kernel, geometry, parts.store, m, n);
+    p.c = view_of(kernel, geometry, parts.store, p.batch_axes, p.batch_axes + 1);
     p.is_direct = p.c.column_stride == p.element || p.n == 1;
     if (!p.is_direct && (p.c.row_stride == p.element || p.m == 1)) {
       swap_orientation(p);

@@ -99,6 +99,7 @@ class LoopGenerator {
   std::vector<Running> row_values(Reductions reductions);
   void add_values(std::vector<Running>& values, Reductions reductions, std::size_t reduction, int copy);
   void row_columns(std::size_t pass, std::vector<Running>& results);
+  void walk_block(std::size_t loop, int copies, int block_end);
   void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
   void map_columns(std::size_t loop);
   void vector_step(std::size_t loop, const Lane0& lane);
@@ -160,7 +161,6 @@ class LoopGenerator {
   void walk_near(std::size_t pass, const std::vector<Lane0>& lanes, std::vector<Running>& results);
   // scans.ipp
   void scan_row(std::size_t pass);
-  void scan_row_block(std::size_t loop, int block_end);
   void scan_columns(std::size_t pass, const std::vector<Lane0>& lanes);
   void make_scan(InstId id, int copy);
   void make_scan_masks();
@@ -218,8 +218,8 @@ class LoopGenerator {
     std::vector<bool> tested, needed;
   } usual_;
   const std::vector<bool>* only_ = nullptr;  // what vector_step computes; null: all
-  std::vector<Scan> scans_;                 // of the current pass
-  std::vector<VReg> scan_masks_;            // AVX-512: of the lanes with bit 0, 1, ... in their number; of the first
+  std::vector<Scan> scans_;                  // of the current pass
+  std::vector<VReg> scan_masks_;             // AVX-512: of the lanes with bit 0, 1, ... in their number; of the first
 };
 
 }  // namespace x86

@@ -212,11 +212,10 @@ SINTER_DECL void LoopGenerator::accumulate_extremum(Accumulators& into, const In
   b_.merge_mask(into.saw_nan, is_nan);
 }
 
-/// One block of a row: rcx to block_end, in steps of row_copies_ vectors, the rest vector by vector under masks.
-SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>& results, int block_end) {
-  const std::size_t loop = loop_of(pass);
-  const int step = row_copies_ * nest_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
-  clear_accumulators(results);
+/// From the column register to block_end in steps of `copies` vectors, the rest vector by vector under masks: lanes
+/// that do not exist come after all that do.
+SINTER_DECL void LoopGenerator::walk_block(std::size_t loop, int copies, int block_end) {
+  const int step = copies * nest_.lanes, top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
   s_.mov(Gpr::rax, CodeStream::slot(block_end));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.binary_imm(Op::and_, Gpr::rax, -step);
@@ -225,13 +224,13 @@ SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>
   s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
   s_.begin_loop();
   s_.bind(top);
-  for (int u = 0; u < row_copies_; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+  for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
   s_.binary_imm(Op::add, loop_reg::column, step);
   s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
   s_.jump(Op::jl, top);
   s_.end_loop();
   s_.bind(rest);
-  for (int u = 0; u < row_copies_; ++u) {
+  for (int u = 0; u < copies; ++u) {
     s_.mov(Gpr::rax, CodeStream::slot(block_end));
     s_.binary(Op::sub, Gpr::rax, loop_reg::column);
     s_.jump(Op::jle, done);
@@ -241,6 +240,11 @@ SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>
     s_.binary_imm(Op::add, loop_reg::column, nest_.lanes);
   }
   s_.bind(done);
+}
+
+SINTER_DECL void LoopGenerator::row_block(std::size_t pass, std::vector<Running>& results, int block_end) {
+  clear_accumulators(results);
+  walk_block(loop_of(pass), row_copies_, block_end);
   for (std::size_t r = 0; r < results.size(); ++r) {
     if (results[r].prim == Prim::fold) {
       if (results[r].number == 0) combine_state_lanes(std::span(results).subspan(r, numbers_of(results[r])), r);

@@ -107,40 +107,10 @@ SINTER_DECL void LoopGenerator::scan_row(std::size_t pass) {
     if (scan.is_exclusive && vectors > 1) scan.previous = s_.new_vec(width);
   }
   make_scan_masks();
-  scan_in_blocks({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), row_sum_block,
-                 [&](int block_end) { scan_row_block(loop_of(pass), block_end); });
+  scan_in_blocks({.reg = loop_reg::column}, arg(offsetof(LoopArgs, columns)), row_sum_block, [&](int block_end) {
+    walk_block(loop_of(pass), nest_.loop_of(node(loop_of(pass))).copies, block_end);
+  });
   scans_.clear();
-}
-
-/// From the column register to block_end in steps of whole groups, the rest vector by vector under masks: lanes that
-/// do not exist come after all that do.
-SINTER_DECL void LoopGenerator::scan_row_block(std::size_t loop, int block_end) {
-  const int copies = nest_.loop_of(node(loop)).copies, step = copies * nest_.lanes;
-  const int top = s_.new_label(), rest = s_.new_label(), done = s_.new_label();
-  s_.mov(Gpr::rax, CodeStream::slot(block_end));
-  s_.binary(Op::sub, Gpr::rax, loop_reg::column);
-  s_.binary_imm(Op::and_, Gpr::rax, -step);
-  s_.jump(Op::jle, rest);
-  s_.binary(Op::add, Gpr::rax, loop_reg::column);
-  s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
-  s_.begin_loop();
-  s_.bind(top);
-  for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
-  s_.binary_imm(Op::add, loop_reg::column, step);
-  s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
-  s_.jump(Op::jl, top);
-  s_.end_loop();
-  s_.bind(rest);
-  for (int u = 0; u < copies; ++u) {
-    s_.mov(Gpr::rax, CodeStream::slot(block_end));
-    s_.binary(Op::sub, Gpr::rax, loop_reg::column);
-    s_.jump(Op::jle, done);
-    vector_step(
-        loop,
-        {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, prepared_.needs_count)});
-    s_.binary_imm(Op::add, loop_reg::column, nest_.lanes);
-  }
-  s_.bind(done);
 }
 
 SINTER_DECL void LoopGenerator::scan_vector_step(InstId id, const Lane0& lane) {
