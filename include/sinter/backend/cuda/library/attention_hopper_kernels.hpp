@@ -22,7 +22,7 @@ static __device__ __forceinline__ unsigned pack(float low, float high) {
   return pack_f16(low, high);
 #endif
 }
-// Where there is a mask, keys lie in another order, so that a lane's scores are of keys that follow each other, eight in
+// Where there is a mask, keys lie in another order, so that a lane's scores are of keys that follow each other, 8 in
 // each 32: row 8 n + 2 t + c of a tile is key 8 t + 2 n + c, for n and t below 4. Values lie as their keys do.
 #define MIXES_KEYS (MASK != 0)
 static __device__ __forceinline__ constexpr int key_of_row(int row) {
