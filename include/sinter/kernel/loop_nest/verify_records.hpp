@@ -24,7 +24,8 @@ class NestRecords {
   explicit NestRecords(const LoopNest& nest) : nest_(nest) {}
 
   void check() {
-    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::scatter, "no kernel that nests express");
+    header(nest_.kernel != nullptr && (nest_.kernel->kind != KernelKind::scatter || nest_.is_on_gpu),
+           "no kernel that nests express");
     const Kernel& kernel = *nest_.kernel;
     header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
     header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
@@ -32,8 +33,10 @@ class NestRecords {
     header(nest_.is_on_gpu ? nest_.vector_axis == 0 || (nest_.vector_axis > 0 && nest_.vector_axis < kernel.rank())
                            : nest_.vector_axis == kernel.rank() - 1 - is_product,
            "the vector axis is not the last parallel one");
-    header(nest_.calls.size() == is_product, "not one call for a product");
-    for (const Call& call : nest_.calls) header(is_gemm(kernel, call), "a call of what is no product");
+    const bool is_scatter = kernel.kind == KernelKind::scatter;
+    header(is_scatter ? nest_.calls.size() <= 1 : nest_.calls.size() == is_product, "not one call for a product");
+    for (const Call& call : nest_.calls)
+      header(is_scatter ? is_by_index(kernel, call) : is_gemm(kernel, call), "a call of what is no product");
     for (const Buffer& buffer : nest_.buffers)
       header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
     for (const Loop& loop : nest_.loops) {
@@ -51,9 +54,14 @@ class NestRecords {
   static void header(bool holds, const char* what) {
     if (!holds) throw_bad_nest("the nest", what);
   }
+  static bool is_by_index(const Kernel& kernel, const Call& call) {
+    return call.kind == CallKind::lists && call.value == kernel.stores[0].index && (call.k >> kernel.rank()) == 0;
+  }
   static bool is_gemm(const Kernel& kernel, const Call& call) {
     const int k = kernel.rank() - 1;
-    if (k < 2 || call.value >= kernel.body.size() || kernel.body[call.value].prim != Prim::contract) return false;
+    if (call.kind != CallKind::gemm || k < 2 || call.value >= kernel.body.size() ||
+        kernel.body[call.value].prim != Prim::contract)
+      return false;
     const Inst& contract = kernel.body[call.value];
     const bool takes = (call.a == contract.args[0] && call.b == contract.args[1]) ||
                        (call.b == contract.args[0] && call.a == contract.args[1]);
@@ -62,8 +70,9 @@ class NestRecords {
   void node(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto require = [&](bool holds, const char* what) {
-      constexpr const char* kinds[] = {"variant", "stage", "loop",  "fold",  "call",    "step",   "compute",
-                                       "check",   "keep",  "fetch", "store", "barrier", "rescale"};
+      constexpr const char* kinds[] = {"variant", "stage",   "loop",    "fold",   "call",
+                                       "step",    "compute", "check",   "keep",   "fetch",
+                                       "store",   "barrier", "rescale", "update", "check_index"};
       if (!holds) throw_bad_nest("node " + std::to_string(place) + " (" + kinds[as_index(n.kind)] + ")", what);
     };
     while (!parents_.empty() && nest_.nodes[parents_.back()].end <= place) parents_.pop_back();
@@ -103,6 +112,8 @@ class NestRecords {
       case NestNodeKind::store: return n.first < kernel.stores.size();
       case NestNodeKind::barrier: return nest_.is_on_gpu;
       case NestNodeKind::rescale: return n.first < kernel.body.size();
+      case NestNodeKind::update:
+      case NestNodeKind::check_index: return n.first < kernel.stores.size() && kernel.stores[n.first].index != no_inst;
     }
     __builtin_unreachable();
   }

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/source/gpu_nest.hpp>
 
+#include <sinter/backend/cuda/source/scatter_nest.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/verify.hpp>
@@ -465,6 +466,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
 };
 
 SINTER_DECL LoopNest build_gpu_nest(const BoundKernel& bound, const GpuNestOptions& options) {
+  if (bound.kernel.kind == KernelKind::scatter) return build_scatter_nest(bound);
   return GpuNestBuilder(bound, options).run();
 }
 
