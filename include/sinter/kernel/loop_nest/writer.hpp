@@ -22,6 +22,11 @@ class NestWriter {
   }
   void close(std::size_t place) { nest_.nodes[place].end = static_cast<std::uint32_t>(nest_.nodes.size()); }
   void add(NestNode node) { close(open(node)); }
+  /// Ends all that is open from this node on.
+  void close_from(std::size_t place) {
+    for (std::size_t i = place; i < nest_.nodes.size(); ++i)
+      if (nest_.nodes[i].end == 0) close(i);
+  }
 
   std::size_t open_variant(VariantKind kind) {
     nest_.variants.push_back(kind);

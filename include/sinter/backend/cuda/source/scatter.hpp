@@ -1,6 +1,5 @@
 // Scatters as CUDA C, as their loop nest says. Deterministic: each element of the target is changed by one thread, in
-// the order of the kernel,
-// or by atomics where the order does not show. Knows kernels with their numbers; no plans.
+// the order of the kernel, or by atomics where the order does not show. Knows kernels with their numbers; no plans.
 #pragma once
 
 #include <sinter/backend/cuda/source/writer.hpp>

@@ -101,41 +101,27 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
 
   // ---- stages
 
-  static AxisMask mask(const AxisList& axes) {
-    AxisMask all = 0;
-    for (const int a : axes) all |= axis_bit(a);
-    return all;
-  }
-  void open_grid(const AxisList& axes) { open_loop({.axes = mask(axes), .mode = LoopMode::grid}); }
+  void open_grid(const AxisList& axes) { open_loop({.axes = mask_of(axes), .mode = LoopMode::grid}); }
   void open_grid_if_any(const AxisList& axes) {
     if (!axes.empty()) open_grid(axes);
   }
   void open_colliding(LoopRange range) {
-    open_loop({.axes = mask(axes_.colliding), .mode = LoopMode::lanes, .range = range});
+    open_loop({.axes = mask_of(axes_.colliding), .mode = LoopMode::lanes, .range = range});
   }
   /// What the values are made of.
   void add_values(std::initializer_list<InstId> values) {
-    SmallVector<bool, 256> is_needed(b_.kernel.body.size());
-    for (const InstId value : values) {
-      const std::vector<bool> under = instructions_under(b_.kernel.body, value);
-      for (std::size_t i = 0; i < under.size(); ++i) is_needed[i] = is_needed[i] || under[i];
-    }
+    const auto is_needed = b_.under({values.begin(), values.size()});
     const std::size_t first = nest_.ids.size();
     for (std::size_t i = 0; i < is_needed.size(); ++i)
       if (is_needed[i] && b_.kernel.body[i].prim != Prim::immediate) nest_.ids.push_back(static_cast<InstId>(i));
     add_ids_since(NestNodeKind::compute, first);
   }
   void add_update(UpdateOrder order) { add({.kind = NestNodeKind::update, .axis = static_cast<std::uint16_t>(order)}); }
-  void close_stage(std::size_t stage) {
-    for (std::size_t i = stage; i < nest_.nodes.size(); ++i)
-      if (nest_.nodes[i].end == 0) close(i);
-  }
-
   void build_check() {
     const std::size_t stage = open_stage(256);
     open_grid(axes_.indexed);
     add_index_check();
-    close_stage(stage);
+    close_from(stage);
   }
   void add_index_check() {
     add_values({store_.index});
@@ -146,7 +132,7 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     open_grid(b_.parallel);
     add_values({store_.index, store_.value});
     add_update(UpdateOrder::atomic);
-    close_stage(stage);
+    close_from(stage);
   }
   void build_in_order() {
     const std::size_t stage = open_stage(128);
@@ -154,17 +140,17 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     open_colliding(LoopRange::whole);
     add_values({store_.index, store_.value});
     add_update(UpdateOrder::in_order);
-    close_stage(stage);
+    close_from(stage);
   }
   void build_by_lists() {
     const std::size_t stage = open_stage(256);
-    nest_.calls.push_back({.kind = CallKind::lists, .value = store_.index, .k = mask(axes_.colliding)});
+    nest_.calls.push_back({.kind = CallKind::lists, .value = store_.index, .k = mask_of(axes_.colliding)});
     open({.kind = NestNodeKind::call});
     AxisList points = axes_.free_indexed;
     for (const int a : axes_.colliding) points.push_back(a);
     open_grid(points);
     add_index_check();
-    close_stage(stage);
+    close_from(stage);
     if (!has_short_lists()) return build_places({.range = LoopRange::places, .lanes = 32}, LoopRange::listed);
     constexpr std::int64_t short_list = 16;
     build_places({.range = LoopRange::short_places, .lanes = 1, .step = short_list}, LoopRange::listed);
@@ -178,11 +164,11 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     open_loop(places);
     constexpr int elements = 4;
     if (places.lanes > 1) {
-      open_loop({.axes = mask(axes_.free),
+      open_loop({.axes = mask_of(axes_.free),
                  .mode = LoopMode::grid,
                  .range = LoopRange::blocks,
                  .step = std::int64_t{places.lanes} * elements});
-      open_loop({.axes = mask(axes_.free),
+      open_loop({.axes = mask_of(axes_.free),
                  .mode = LoopMode::lanes,
                  .tail = LoopTail::mask,
                  .range = LoopRange::block,
@@ -195,7 +181,7 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     if (points == LoopRange::listed) add_values({store_.value});
     else add_values({store_.index, store_.value});
     add_update(UpdateOrder::in_order);
-    close_stage(stage);
+    close_from(stage);
   }
 
   const BoundKernel& b_;
