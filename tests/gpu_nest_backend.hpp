@@ -67,7 +67,7 @@ class GpuNestBackend final : public Backend {
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule, std::string*) override {
     cuda::Target target;
     target.multiprocessors = multiprocessors_;
-    if (kernel.kind == KernelKind::scatter || !cuda::generate(kernel, schedule, target)) return nullptr;
+    if (!cuda::generate(kernel, schedule, target)) return nullptr;
     return std::make_shared<Compiled>(kernel, schedule, mode_, multiprocessors_);
   }
 

@@ -52,7 +52,8 @@ inline void change_at_random(LoopNest& nest, Random& random) {
       }
       return;
     case 6:
-      if (node.kind == NestNodeKind::compute) node.axis = static_cast<std::uint16_t>(any(3));
+      if (node.kind == NestNodeKind::compute || node.kind == NestNodeKind::update)
+        node.axis = static_cast<std::uint16_t>(any(3));
       if (nest.calls.empty()) return;
       if (random.chance(50)) std::swap(nest.calls[0].a, nest.calls[0].b);
       else std::swap(nest.calls[0].m, random.chance(50) ? nest.calls[0].n : nest.calls[0].k);
@@ -64,7 +65,7 @@ inline void change_at_random(LoopNest& nest, Random& random) {
       if (field == 0) loop.axes = another.axes;
       if (field == 1) loop.axes ^= axis_bit(static_cast<int>(any(static_cast<std::size_t>(nest.kernel->rank()))));
       if (field == 2) loop.mode = another.mode;
-      if (field == 3) loop.range = random.chance(50) ? another.range : static_cast<LoopRange>(any(8));
+      if (field == 3) loop.range = random.chance(50) ? another.range : static_cast<LoopRange>(any(12));
       if (field == 4) loop.step = another.step;
       if (field == 5) loop.tail = another.tail;
     }

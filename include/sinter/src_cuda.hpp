@@ -48,6 +48,7 @@
 #include <sinter/backend/cuda/source/scalar.ipp>
 #include <sinter/backend/cuda/source/scan.ipp>
 #include <sinter/backend/cuda/source/scatter.ipp>
+#include <sinter/backend/cuda/source/scatter_nest.ipp>
 #include <sinter/backend/cuda/source/source.ipp>
 #include <sinter/backend/cuda/source/tensor.ipp>
 #include <sinter/backend/cuda/source/transpose.ipp>

@@ -5,6 +5,7 @@
 
 #include "../conformance/kernel_compare.hpp"
 #include "../conformance/kernel_random_scans.hpp"
+#include "../conformance/kernel_random_scatters.hpp"
 #include "../emulated_cuda.hpp"
 #include "../gpu_nest_backend.hpp"
 #include "../nest_backend.hpp"
@@ -19,7 +20,8 @@ using namespace sinter_test;
 
 namespace {
 KernelCase random_case(std::uint64_t seed) {
-  return seed % 5 == 0 ? ScanGenerator(seed).generate() : KernelGenerator(seed).generate();
+  if (seed % 5 == 0) return ScanGenerator(seed).generate();
+  return seed % 5 == 1 ? random_scatter(seed) : KernelGenerator(seed).generate();
 }
 
 void must_agree(Backend& right, Backend& tested, const KernelCase& test_case, std::uint64_t seed) {
@@ -127,6 +129,16 @@ TEST_CASE("nests of a GPU: the interpreter against the oracle") {
        "but for the last"},
       {"graph(%x: f32[300, s0]) { return cumsum(abs(%x)) {axes=[0], exclusive} }", "in order, float sums compensated"},
       {"graph(%x: f64[s0, 900]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1], exclusive} }", "a tree"},
+      {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+       "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
+       "of at most 16"},
+      {"graph(%v: f32[6000, 13]) {\n  %1: i64[6000] = iota {axes=[0], shape=[6000], dtype=i64}\n"
+       "  return scatter_add(mul(rem(%1, 7), 1000), %v) {axes=[0], shape=[900000, 13]}\n}",
+       "in order"},
+      {"graph(%i: i32[400], %v: f32[400, 200]) { return scatter_add(%i, mul(%v, 3)) {axes=[0], shape=[5, 200]} }",
+       "for the places in the grid, 32 threads for each"},
+      {"graph(%i: i32[400], %v: i32[400, 20]) { return scatter_add(%i, mul(%v, 3)) {axes=[0], shape=[5, 20]} }",
+       "in any order"},
       {"graph(%x: f32[s0, 1001], %y: f32[1001]) { return tanh(add(%x, %y)), mul(%x, 2) }", "ahead"},
       {"graph(%x: f32[s0, 12, 33], %w: f32[33, 130]) { return matmul(reshape(relu(%x)) {shape=[12*s0, 33]}, %w) }",
        "call gemm"},
@@ -173,7 +185,7 @@ TEST_CASE("nests of a GPU: CUDA C that is written from them leaves the same bits
   int found = 0;
   std::size_t row = 0;
   for (std::uint64_t seed = 920000; found < 12; ++seed) {
-    const KernelCase test_case = seed % 2 == 0 ? ScanGenerator(seed).generate() : KernelGenerator(seed).generate();
+    const KernelCase test_case = random_case(seed);
     if (!is_exactly_rounded(test_case.kernel) || test_case.kernel.kind == KernelKind::contraction) continue;
     ++found;
     if (!is_in_sample(row++)) continue;

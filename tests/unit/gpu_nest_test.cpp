@@ -16,11 +16,11 @@ using namespace sinter_test;
 
 namespace {
 
-/// Of the first kernel of a graph, on an H100.
+/// Of the last kernel of a graph, on an H100.
 std::unique_ptr<GpuNest> nest_of(std::string_view graph) {
   static GpuNestBackend nests(InterpretMode::exact);
   const auto plan = build_plan(prepared(graph), fused({&nests, reference()}));
-  const auto& step = plan->steps().front();
+  const auto& step = plan->steps().back();
   return std::make_unique<GpuNest>(step.kernel, bind(step.geometry, {}));
 }
 
@@ -38,6 +38,10 @@ constexpr const char* short_product_graph =
     "graph(%x: f32[1000, 24], %w: f32[24, 768]) { return matmul(relu(%x), %w) }";
 constexpr const char* transpose_graph =
     "graph(%x: f32[64, 100], %y: f32[100, 64]) { return mul(permute(%x) {axes=[1, 0]}, %y) }";
+constexpr const char* scatter_graph =
+    "graph(%i: i64[1000], %v: f32[1000, 200]) { return scatter_add(%i, %v) {axes=[0], shape=[50, 200]} }";
+constexpr const char* list_graph =
+    "graph(%i: i64[1000000], %v: f32[1000000]) { return scatter_add(%i, %v) {axes=[0], shape=[1000000]} }";
 constexpr const char* pointwise_graph = "graph(%x: f32[64, 100], %y: f32[100]) { return tanh(add(%x, %y)) }";
 
 std::string error_of(const LoopNest& nest) {
@@ -186,10 +190,58 @@ void check_mutations(std::span<const Mutation> list) {
   }
 }
 
+const Mutation scatter_mutations[] = {
+    {"no check", scatter_graph, [](LoopNest& n) { drop(n, NestNodeKind::check_index); },
+     "not all indices are checked before it"},
+    {"two checks", scatter_graph, [](LoopNest& n) { repeat(n, NestNodeKind::check_index); }, "checked twice"},
+    {"a check in the same launch", scatter_graph,
+     [](LoopNest& n) {
+       drop(n, NestNodeKind::stage);
+       insert(n, nth(n, NestNodeKind::update), {.kind = NestNodeKind::check_index});
+     },
+     "no index of a grid"},
+    {"any order", scatter_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::update)].axis = 1; },
+     "any order leaves any bits"},
+    {"threads that collide", scatter_graph,
+     [](LoopNest& n) { loop_of_range(n, LoopMode::lanes, LoopRange::whole).mode = LoopMode::grid; },
+     "the grid is not outermost"},
+    {"places in order", scatter_graph,
+     [](LoopNest& n) { loop_of_range(n, LoopMode::grid, LoopRange::places).mode = LoopMode::lanes; },
+     "not shared out by the grid"},
+    {"fewer lanes", scatter_graph, [](LoopNest& n) { loop_of_range(n, LoopMode::lanes, LoopRange::block).lanes = 16; },
+     "not the block that its lanes have"},
+    {"all lanes for each element", scatter_graph,
+     [](LoopNest& n) {
+       Loop& loop = loop_of_range(n, LoopMode::grid, LoopRange::blocks);
+       loop.range = LoopRange::whole;
+       loop.step = 1;
+       open_up(n, nth(n, NestNodeKind::loop, 3));
+     },
+     "done by several threads"},
+    {"no index", scatter_graph, [](LoopNest& n) { drop(n, NestNodeKind::compute); }, "no index of a grid"},
+    {"no value", scatter_graph, [](LoopNest& n) { drop(n, NestNodeKind::compute, 1); },
+     "a value that is not there yet"},
+    {"no update", scatter_graph, [](LoopNest& n) { drop(n, NestNodeKind::update); }, "an update is missing"},
+    {"two updates", scatter_graph, [](LoopNest& n) { repeat(n, NestNodeKind::update); }, "done twice"},
+    {"a store", scatter_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::update)].kind = NestNodeKind::store; },
+     "no part of an update"},
+    {"an update of another kernel", softmax_graph,
+     [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::store)].kind = NestNodeKind::update; }, "out of range"},
+    {"no lists", list_graph, [](LoopNest& n) { drop(n, NestNodeKind::stage); }, "there are no lists"},
+    {"lists of other points", list_graph, [](LoopNest& n) { n.calls[0].k = 0; }, "lists of other points"},
+    {"short lists alone", list_graph, [](LoopNest& n) { drop(n, NestNodeKind::stage, 2); }, "an update is missing"},
+    {"long lists twice", list_graph,
+     [](LoopNest& n) { loop_of_range(n, LoopMode::grid, LoopRange::short_places).range = LoopRange::long_places; },
+     "done twice"},
+    {"lists of a length that both have", list_graph,
+     [](LoopNest& n) { loop_of_range(n, LoopMode::grid, LoopRange::long_places).step = 8; }, "done twice"},
+};
+
 }  // namespace
 
 TEST_CASE("GPU nest: the verifier refuses what threads may not do") { check_mutations(mutations); }
 TEST_CASE("GPU nest: the verifier refuses scans that threads may not do") { check_mutations(scan_mutations); }
+TEST_CASE("GPU nest: the verifier refuses updates that threads may not do") { check_mutations(scatter_mutations); }
 
 TEST_CASE("GPU nest: shared memory keeps what a later walk reads") {
   CHECK_THAT(text(nest_of(long_graph)->nest), Catch::Contains("in shared"));
@@ -212,8 +264,8 @@ TEST_CASE("GPU nest: the interpreter refuses a nest that was made for other numb
 
 TEST_CASE("GPU nest: docs/design/loop_nest.md shows what the code prints") {
   const auto softmax = nest_of(softmax_graph), sum = nest_of(full_graph), online = nest_of(long_graph),
-             scan = nest_of(scan_graph), cut = nest_of(cut_scan_graph),
-             product = nest_of(product_graph), across = nest_of(transpose_graph);
+             scan = nest_of(scan_graph), cut = nest_of(cut_scan_graph), scatter = nest_of(scatter_graph),
+             lists = nest_of(list_graph), product = nest_of(product_graph), across = nest_of(transpose_graph);
   const std::string all = text(online->nest);
   check_blocks(
       "docs/design/loop_nest.md",
@@ -223,6 +275,8 @@ TEST_CASE("GPU nest: docs/design/loop_nest.md shows what the code prints") {
        {"GPU nest of a sum", text(sum->nest)},
        {"GPU nest of a scan", text(scan->nest)},
        {"GPU nest of a scan in pieces", text(cut->nest)},
+       {"GPU nest of a scatter", text(scatter->nest)},
+       {"GPU nest of a scatter by lists", text(lists->nest)},
        {"GPU nest of a product", text(product->nest)},
        {"GPU nest of a transpose", text(across->nest)}});
 }

@@ -1,11 +1,12 @@
 // Scans over cells, as the interpreter of loop nests runs them: in the order that kernel.hpp states for them, point by
-// point. Knows dtypes and primitives; no nests.
+// point. Knows what a nest says of them; runs none.
 #pragma once
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/kernel/loop_nest/cells.hpp>
+#include <sinter/kernel/loop_nest/loop_nest.hpp>
 
 #include <array>
 #include <cstdint>
@@ -234,6 +235,14 @@ std::unique_ptr<CellScan> make_scan(const Inst& scan, bool is_vector_axis, std::
     if (is_vector_axis) return std::make_unique<VectorAxisScan<Cell>>(scan);
     return std::make_unique<OtherAxisScan<Cell>>(scan, width);
   });
+}
+
+/// Of the scan at `place` of a nest.
+template <bool is_wide>
+std::unique_ptr<CellScan> make_scan_at(const LoopNest& nest, std::size_t place, const Inst& scan) {
+  const Loop& l = nest.loop_of(nest.nodes[place + 1]);
+  if (nest.is_on_gpu) return make_lane_scan<is_wide>(scan, l.lanes, l.copies);
+  return make_scan<is_wide>(scan, nest.nodes[place].axis == nest.vector_axis, nest.lanes);
 }
 
 }  // namespace kernel_detail

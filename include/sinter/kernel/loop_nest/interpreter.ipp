@@ -14,6 +14,7 @@
 #include <sinter/kernel/loop_nest/program_fold.hpp>
 #include <sinter/kernel/loop_nest/rooms.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
+#include <sinter/kernel/loop_nest/update_runs.hpp>
 
 #include <algorithm>
 #include <array>
@@ -37,6 +38,7 @@ class NestInterpreter {
         operands_(operands),
         is_wide_(mode == InterpretMode::wide),
         reduced_(*nest.kernel, geometry),
+        updates_(nest, geometry),
         cells_(k_.body.size() * as_index(nest.lanes)),
         is_known_(2 * k_.body.size()),
         checked_(k_.body.size()),
@@ -101,10 +103,9 @@ class NestInterpreter {
       case NestNodeKind::call: return iterate(place);
       case NestNodeKind::step: return step(place);
       case NestNodeKind::compute:
-        for (const InstId id : nest_.ids_of(n)) {
-          compute(place, id);
-          if (nest_.is_on_gpu && LoopNest::time_of(n) == ComputeTime::for_step) for_step_.push_back(id);
-        }
+        for (const InstId id : nest_.ids_of(n)) compute(place, id);
+        if (nest_.is_on_gpu && LoopNest::time_of(n) == ComputeTime::for_step)
+          for_step_.insert(for_step_.end(), nest_.ids_of(n).begin(), nest_.ids_of(n).end());
         return;
       case NestNodeKind::check: return check(place);
       case NestNodeKind::keep: return keep(place);
@@ -112,6 +113,8 @@ class NestInterpreter {
       case NestNodeKind::store: return store(place);
       case NestNodeKind::barrier: return;  // lanes run one after the other
       case NestNodeKind::rescale: return rescale(place);
+      case NestNodeKind::update: return update(place);
+      case NestNodeKind::check_index: return check_index(place);
     }
   }
 
@@ -132,6 +135,7 @@ class NestInterpreter {
   }
 
   void loop(std::size_t place, const Loop& l) {
+    if (k_.kind == KernelKind::scatter) return updates_.loop(l, at_, [&] { iterate(place); });
     if (l.mode == LoopMode::lanes) return lanes(place, l);
     if (l.mode == LoopMode::grid && is_pieces(l)) return in_pieces(place, l);
     if (l.mode == LoopMode::task || l.mode == LoopMode::grid) return tasks(place, l, 0);
@@ -210,27 +214,6 @@ class NestInterpreter {
     count_ = lanes_before;
     first_ = 0;
   }
-  LaneShape lane_shape(std::size_t fold) const {
-    const Loop& l = nest_.loop_of(nest_.nodes[fold + 1]);
-    const bool is_along = (l.axes >> nest_.vector_axis & 1) != 0, has_scan = k_.has_scan();
-    const bool is_row = is_along || (is_over_blocks(l) && !nest_.has_gemm());
-    const std::int64_t width = is_over_blocks(l) ? 1 : l.step;
-    return {.lanes = l.lanes,
-            .width = width,
-            .columns = is_row ? 1 : nest_.lanes,
-            .tile = l.lanes * l.copies * width,
-            .parts = has_scan ? l.copies : 1,
-            .is_row = is_row,
-            .is_in_order = nest_.has_gemm(),
-            .has_warps_in_order = has_scan};
-  }
-  std::unique_ptr<CellFold> fold_over_lanes(std::size_t place, Inst inst, bool is_online_sum) const {
-    const LaneShape shape = lane_shape(place);
-    if (is_scan(inst.prim)) inst.prim = reduction_of(inst.prim);
-    if (is_online_sum)
-      return is_wide_ ? make_online_sum<true>(inst.dtype, shape) : make_online_sum<false>(inst.dtype, shape);
-    return is_wide_ ? make_lane_fold<true>(k_, inst, shape) : make_lane_fold<false>(k_, inst, shape);
-  }
   /// Of the sum of the last online fold.
   void rescale(std::size_t place) {
     const InstId sum = nest_.nodes[place].first;
@@ -264,7 +247,8 @@ class NestInterpreter {
       const Inst& inst = k_.body[ids[i]];
       const bool is_vector_axis = n.axis == nest_.vector_axis;
       if (folds.size() == i && nest_.is_on_gpu)
-        folds.push_back(fold_over_lanes(place, inst, is_online && i + 1 == ids.size()));
+        folds.push_back(is_wide_ ? make_fold_over_lanes<true>(nest_, place, inst, is_online && i + 1 == ids.size())
+                                 : make_fold_over_lanes<false>(nest_, place, inst, is_online && i + 1 == ids.size()));
       else if (folds.size() == i)
         folds.push_back(is_wide_ ? make_cell_fold<true>(k_, inst, is_vector_axis, nest_.lanes)
                                  : make_cell_fold<false>(k_, inst, is_vector_axis, nest_.lanes));
@@ -297,18 +281,13 @@ class NestInterpreter {
       if (has_carry && is_known_[carry_of(id)] == 0) fail(place, "begins without what the blocks before gave");
       RunningScan& running = scans_[id];
       if (running.scan == nullptr)
-        running.scan = is_wide_ ? make_scan_at<true>(place, id) : make_scan_at<false>(place, id);
+        running.scan =
+            is_wide_ ? make_scan_at<true>(nest_, place, k_.body[id]) : make_scan_at<false>(nest_, place, k_.body[id]);
       running.scan->start(has_carry ? cells(id) : nullptr);
       running = {std::move(running.scan), {.axis = axis}, true};
     }
     iterate(place);
     for (const InstId id : ids) scans_[id].is_open = false;
-  }
-  template <bool is_wide>
-  std::unique_ptr<CellScan> make_scan_at(std::size_t place, InstId id) const {
-    const Loop& l = nest_.loop_of(nest_.nodes[place + 1]);
-    if (nest_.is_on_gpu) return make_lane_scan<is_wide>(k_.body[id], l.lanes, l.copies);
-    return make_scan<is_wide>(k_.body[id], nest_.nodes[place].axis == nest_.vector_axis, nest_.lanes);
   }
   using StatePointers = std::array<void*, max_fold_states>;
   std::size_t state_count(InstId id) const { return kernel_detail::state_count(k_, id); }
@@ -473,6 +452,25 @@ class NestInterpreter {
     memory_of(s.access).store(value, address(s.access, 0), lane_stride(s.access), count_);
   }
 
+  std::int64_t checked_index(std::size_t place, const Store& s) {
+    read(place, s.index);
+    const std::int64_t index = index_at(s.index, 0), end = g_.accesses[s.access].gather_extent;
+    if (index < 0 || index >= end) throw GatherError(index, end);
+    return index;
+  }
+  void check_index(std::size_t place) { updates_.list(checked_index(place, k_.stores[nest_.nodes[place].first]), at_); }
+  void update(std::size_t place) {
+    const Store& s = k_.stores[nest_.nodes[place].first];
+    const void* value = read(place, s.value);
+    const std::int64_t index = updates_.is_from_list() ? updates_.place() : checked_index(place, s);
+    if (!updates_.takes(index)) return;
+    std::byte* const target = address(s.access, index * g_.accesses[s.access].gather_stride);
+    CellRoom old;
+    memory_of(s.access).load(&old, target, 0, 1);
+    (is_wide_ ? combine_cells<true> : combine_cells<false>)(s.combine, dtype_in_memory(k_, s.access), &old, value);
+    memory_of(s.access).store(&old, target, 0, 1);
+  }
+
   // Buffers ----------------------------------------------------------------------------------------------------------
 
   /// Calls move(number of a cell, lane) for the cells of this step.
@@ -547,6 +545,7 @@ class NestInterpreter {
   std::span<void* const> operands_;
   bool is_wide_;
   JoinedAxes reduced_;
+  UpdateRuns updates_;
   std::vector<std::array<std::int64_t, max_axes>> strides_;  // of accesses
   std::vector<CellMemory> memory_;                           // of instructions
   std::vector<scalar_meaning::VectorFunction> maps_;

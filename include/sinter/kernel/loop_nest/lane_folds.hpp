@@ -1,5 +1,5 @@
 // Folds over the threads of a group on a GPU, as the interpreter of loop nests runs them: which thread takes in which
-// point, and how threads put theirs together. Knows dtypes and primitives; no nests.
+// point, and how threads put theirs together. Knows what a nest says of them; runs none.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -8,6 +8,7 @@
 #include <sinter/kernel/fold_lanes.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/kernel/loop_nest/cells.hpp>
+#include <sinter/kernel/loop_nest/loop_nest.hpp>
 
 #include <algorithm>
 #include <array>
@@ -238,6 +239,29 @@ template <bool is_wide>
 std::unique_ptr<CellFold> make_online_sum(DType dtype, const LaneShape& shape) {
   if (dtype == DType::f32) return std::make_unique<OnlineSumFold<CellOf<float, is_wide>>>(shape);
   return std::make_unique<OnlineSumFold<CellOf<double, is_wide>>>(shape);
+}
+
+/// Of the fold at `place` of a GPU's nest.
+inline LaneShape lane_shape(const LoopNest& nest, std::size_t place) {
+  const Loop& l = nest.loop_of(nest.nodes[place + 1]);
+  const bool is_along = (l.axes >> nest.vector_axis & 1) != 0, has_scan = nest.kernel->has_scan();
+  const bool is_row = is_along || (is_over_blocks(l) && !nest.has_gemm());
+  const std::int64_t width = is_over_blocks(l) ? 1 : l.step;
+  return {.lanes = l.lanes,
+          .width = width,
+          .columns = is_row ? 1 : nest.lanes,
+          .tile = l.lanes * l.copies * width,
+          .parts = has_scan ? l.copies : 1,
+          .is_row = is_row,
+          .is_in_order = nest.has_gemm(),
+          .has_warps_in_order = has_scan};
+}
+template <bool is_wide>
+std::unique_ptr<CellFold> make_fold_over_lanes(const LoopNest& nest, std::size_t place, Inst inst, bool is_online_sum) {
+  const LaneShape shape = lane_shape(nest, place);
+  if (is_scan(inst.prim)) inst.prim = reduction_of(inst.prim);
+  return is_online_sum ? make_online_sum<is_wide>(inst.dtype, shape)
+                       : make_lane_fold<is_wide>(*nest.kernel, inst, shape);
 }
 
 }  // namespace kernel_detail

@@ -33,8 +33,12 @@ enum class LoopRange : std::uint8_t {
   blocks,           // the axis in blocks of `step`: an iteration is a block
   blocks_but_last,  // the same without the last one
   blocks_before,    // those before the one that is an iteration of a loop outside
-  tiles,  // a product's rows or columns in tiles of `step` (0: as many as its numbers ask for): an iteration is a tile
-  tile,   // those of one tile, the tile being an iteration of a loop outside
+  tiles,   // a product's rows or columns in tiles of `step` (0: as many as its numbers ask for): an iteration is a tile
+  tile,    // those of one tile, the tile being an iteration of a loop outside
+  places,  // of an update, along no axis: an iteration is an index, and takes in what is for it
+  short_places,  // those that no more than `step` points are for
+  long_places,   // those that more are for
+  listed,        // the points that are for the place, from its list
 };
 
 struct Loop {
@@ -52,6 +56,10 @@ inline bool is_over_blocks(const Loop& loop) {
   return loop.range >= LoopRange::blocks && loop.range <= LoopRange::blocks_before;
 }
 
+inline bool is_over_places(const Loop& loop) {
+  return loop.range >= LoopRange::places && loop.range <= LoopRange::long_places;
+}
+
 /// `workspace` outlives a stage; the others belong to one point of the task or grid loops, `reg` to loops over a single
 /// step, so that a register holds it. What is kept in `shared` memory of a block of threads is fetched by the thread
 /// that kept it.
@@ -67,8 +75,9 @@ struct Buffer {
 };
 
 /// What stays written by hand. `gemm`: register tiles, packed panels, products of a vector, tensor cores. `transpose`:
-/// a tile of what is read across its rows passes through memory that threads share.
-enum class CallKind : std::uint8_t { gemm, transpose };
+/// a tile of what is read across its rows passes through memory that threads share. `lists`: points by the place that
+/// the index `value` gives them, for later stages.
+enum class CallKind : std::uint8_t { gemm, transpose, lists };
 
 /// How a call adds up: as the fold in it says, or in an order of the machine's own (tensor cores, a library).
 enum class CallOrder : std::uint8_t { stated, own };
@@ -93,13 +102,15 @@ enum class NestNodeKind : std::uint8_t {
   call,  // of Call `first`, for one tile; has the loops over it
   step,  // the reductions or scans `ids` take in their argument at a point; of a scan the value is then known there.
          // The lanes of a group take all steps side by side into the scans of one node at once
-  compute,  // the instructions `ids`, in order; `axis` says when: ComputeTime
-  check,    // gather `first`: its index, which is one for all lanes, is checked and made an offset
-  keep,     // a value, put into Buffer `first`
-  fetch,    // a value, taken back from Buffer `first`
-  store,    // Kernel::stores[first]
-  barrier,  // the threads of a group meet: what one reads above it is not written below it by another before
-  rescale,  // the sum `first` of an online fold, whose shift is known now, is put together
+  compute,      // the instructions `ids`, in order; `axis` says when: ComputeTime
+  check,        // gather `first`: its index, which is one for all lanes, is checked and made an offset
+  keep,         // a value, put into Buffer `first`
+  fetch,        // a value, taken back from Buffer `first`
+  store,        // Kernel::stores[first]
+  barrier,      // the threads of a group meet: what one reads above it is not written below it by another before
+  rescale,      // the sum `first` of an online fold, whose shift is known now, is put together
+  update,       // Kernel::stores[first] is combined with what is there; `axis` says in which order: UpdateOrder
+  check_index,  // of Kernel::stores[first]: where one is out of range, later stages do nothing
 };
 
 /// What a fold does. `scan`: its ids are scans, each with a step of its own, whose values are read inside. `blocks`: it
@@ -108,6 +119,9 @@ enum class NestNodeKind : std::uint8_t {
 /// shift follows from that: its terms are shifted by the greatest so far, and the sum scaled whenever that grows.
 /// `before`: its ids are scans, and it takes in the values of the blocks before one, where the scan of that begins.
 enum class FoldPart : std::uint8_t { whole, blocks, finish, scan, online, before };
+
+/// `atomic`: by any thread at any time, which leaves the same bits for some combiners of integers.
+enum class UpdateOrder : std::uint16_t { in_order, atomic };
 
 /// On a GPU. `ahead`: for all steps side by side before what follows. `for_step`: for all of them before they enter a
 /// scan together; after its step the value is gone.
@@ -120,7 +134,7 @@ struct NestNode {
   std::uint16_t first = 0;  // a loop, a buffer, a store, a variant, a call; fold, step, compute: place of the first id;
                             // check, rescale: the instruction
   std::uint16_t count = 0;  // fold, step, compute: number of ids; stage: threads of a block
-  std::uint16_t axis = 0;   // fold; over lanes the innermost of several; compute: a ComputeTime
+  std::uint16_t axis = 0;   // fold; over lanes the innermost of several; compute: a ComputeTime; update: an UpdateOrder
   std::uint32_t end = 0;
 };
 static_assert(sizeof(NestNode) == 12);

@@ -92,11 +92,15 @@ class NestText {
       case NestNodeKind::store: return store_text(k_, k_.stores[node.first]);
       case NestNodeKind::barrier: return node.count != 0 ? "barrier of the block" : "barrier of the warp";
       case NestNodeKind::rescale: return "rescale " + value(node.first);
+      case NestNodeKind::update:
+        return store_text(k_, k_.stores[node.first]) + (node.axis == 0 ? ", in order" : ", in any order");
+      case NestNodeKind::check_index: return "check index " + value(k_.stores[node.first].index) + " of the update";
     }
     __builtin_unreachable();
   }
 
   static std::string call(const Call& c) {
+    if (c.kind == CallKind::lists) return "call lists: points of " + axes(c.k) + " by place " + value(c.value);
     const std::string tile = ": rows " + axes(c.m) + ", columns " + axes(c.n);
     if (c.kind == CallKind::transpose) return "call transpose" + tile;
     return "call gemm for " + value(c.value) + tile + ", sums along " + axes(c.k);
@@ -104,7 +108,7 @@ class NestText {
 
   static std::string loop(const Loop& loop) {
     const std::string step = std::to_string(loop.step);
-    std::string line = loop.axes == 0 ? "once" : "for " + axes(loop.axes);
+    std::string line = is_over_places(loop) ? "for the places" : loop.axes == 0 ? "once" : "for " + axes(loop.axes);
     switch (loop.range) {
       case LoopRange::whole: break;
       case LoopRange::single:
@@ -116,12 +120,18 @@ class NestText {
       case LoopRange::blocks_before: line += " in the blocks of " + step + " before"; break;
       case LoopRange::tiles: line += " in tiles" + (loop.step == 0 ? "" : " of " + step); break;
       case LoopRange::tile: line += " of the tile"; break;
+      case LoopRange::places: break;
+      case LoopRange::short_places: line += " of at most " + step; break;
+      case LoopRange::long_places: line += " of more than " + step; break;
+      case LoopRange::listed: line += " of the place's list"; break;
     }
     if (loop.mode == LoopMode::vector && loop.range != LoopRange::single) line += " in vectors of " + step;
     if (loop.mode == LoopMode::task) line += loop.axes == 0 ? " as a task" : " as tasks";
     if (loop.mode == LoopMode::grid) line += " in the grid";
     if (loop.mode == LoopMode::grid && loop.lanes > 1) line += ", " + std::to_string(loop.lanes) + " threads for each";
+    const bool is_scatter = nest_.kernel->kind == KernelKind::scatter;
     if (loop.mode == LoopMode::lanes && loop.lanes > 1) line += " over " + std::to_string(loop.lanes) + " lanes";
+    if (loop.mode == LoopMode::lanes && loop.lanes == 1 && is_scatter) line += " by one thread";
     if (loop.mode == LoopMode::lanes && !is_over_blocks(loop) && loop.step > 1) line += " in vectors of " + step;
     if (loop.copies > 1) line += ", " + std::to_string(loop.copies) + " side by side";
     if (loop.tail == LoopTail::mask) line += ", tail masked";

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
 #include <sinter/kernel/loop_nest/verify_records.hpp>
+#include <sinter/kernel/loop_nest/verify_updates.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -35,8 +36,8 @@ class NestVerifier {
   }
 
  private:
-  /// What is known of a value at a place: `part` is the value of one block of a fold, `before` of a scan what the blocks
-  /// before one gave.
+  /// What is known of a value at a place: `part` is the value of one block of a fold, `before` of a scan what the
+  /// blocks before one gave.
   enum class Known : std::uint8_t { no, yes, part, before };
   struct Kept {
     bool is_there = false, lacks_last = false;  // lacks_last: the last block did not keep it
@@ -125,6 +126,8 @@ class NestVerifier {
       case NestNodeKind::store: return store(place);
       case NestNodeKind::barrier: return barrier(place);
       case NestNodeKind::rescale: return rescale(place);
+      case NestNodeKind::update:
+      case NestNodeKind::check_index: return require(false, place, "an update of a kernel that is no scatter");
     }
   }
 
@@ -180,6 +183,7 @@ class NestVerifier {
       require(
           !nest_.calls.empty() && (l.axes & (nest_.calls[0].m | nest_.calls[0].n)) != 0 && std::has_single_bit(l.axes),
           place, "tiles of an axis that is no row or column of a call");
+    require(l.range < LoopRange::places, place, "places of no update");
     if (nest_.is_on_gpu) return;
     require(!is_over_blocks(l) || l.range == LoopRange::blocks, place, "a range of a GPU");
     if (l.mode != LoopMode::task || l.range != LoopRange::whole)
@@ -604,6 +608,7 @@ class NestVerifier {
 
 SINTER_DECL void verify(const LoopNest& nest) {
   kernel_detail::NestRecords(nest).check();
+  if (nest.kernel->kind == KernelKind::scatter) return kernel_detail::UpdateVerifier(nest).run();
   kernel_detail::NestVerifier(nest).run();
 }
 

@@ -24,7 +24,8 @@ class NestRecords {
   explicit NestRecords(const LoopNest& nest) : nest_(nest) {}
 
   void check() {
-    header(nest_.kernel != nullptr && nest_.kernel->kind != KernelKind::scatter, "no kernel that nests express");
+    header(nest_.kernel != nullptr && (nest_.kernel->kind != KernelKind::scatter || nest_.is_on_gpu),
+           "no kernel that nests express");
     const Kernel& kernel = *nest_.kernel;
     header(nest_.places.size() == kernel.body.size(), "a place for each instruction is missing");
     header(nest_.lanes > 0 && std::has_single_bit(static_cast<unsigned>(nest_.lanes)), "lanes are no power of two");
@@ -33,8 +34,10 @@ class NestRecords {
                            : nest_.vector_axis == kernel.rank() - 1 - is_product,
            "the vector axis is not the last parallel one");
     header(nest_.is_on_gpu ? nest_.calls.size() <= 1 : nest_.calls.size() == is_product, "not one call for a product");
+    const bool is_scatter = kernel.kind == KernelKind::scatter;
     for (const Call& call : nest_.calls)
-      header(call.kind == CallKind::gemm ? is_gemm(call) : is_transpose(call), "a call of what is no product");
+      header(is_scatter ? is_by_index(call) : call.kind == CallKind::gemm ? is_gemm(call) : is_transpose(call),
+             "a call of what is no product");
     for (const Buffer& buffer : nest_.buffers)
       header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
     for (const Loop& loop : nest_.loops) {
@@ -52,6 +55,10 @@ class NestRecords {
  private:
   static void header(bool holds, const char* what) {
     if (!holds) throw_bad_nest("the nest", what);
+  }
+  bool is_by_index(const Call& call) const {
+    const Kernel& kernel = *nest_.kernel;
+    return call.kind == CallKind::lists && call.value == kernel.stores[0].index && (call.k >> kernel.rank()) == 0;
   }
   bool is_gemm(const Call& call) const {
     const Kernel& kernel = *nest_.kernel;
@@ -76,12 +83,15 @@ class NestRecords {
     return std::has_single_bit(call.m) && std::has_single_bit(call.n) && call.m != call.n && (both & reduced) == 0 &&
            (both >> nest_.kernel->rank()) == 0 && call.n == axis_bit(nest_.vector_axis);
   }
-  bool is_transpose(const Call& call) const { return nest_.is_on_gpu && has_parallel_axes(call, 0); }
+  bool is_transpose(const Call& call) const {
+    return call.kind == CallKind::transpose && nest_.is_on_gpu && has_parallel_axes(call, 0);
+  }
   void node(std::size_t place) {
     const NestNode& n = nest_.nodes[place];
     const auto require = [&](bool holds, const char* what) {
-      constexpr const char* kinds[] = {"variant", "stage", "loop",  "fold",  "call",    "step",   "compute",
-                                       "check",   "keep",  "fetch", "store", "barrier", "rescale"};
+      constexpr const char* kinds[] = {"variant", "stage",   "loop",    "fold",   "call",
+                                       "step",    "compute", "check",   "keep",   "fetch",
+                                       "store",   "barrier", "rescale", "update", "check_index"};
       if (!holds) throw_bad_nest("node " + std::to_string(place) + " (" + kinds[as_index(n.kind)] + ")", what);
     };
     while (!parents_.empty() && nest_.nodes[parents_.back()].end <= place) parents_.pop_back();
@@ -121,6 +131,8 @@ class NestRecords {
       case NestNodeKind::store: return n.first < kernel.stores.size();
       case NestNodeKind::barrier: return nest_.is_on_gpu;
       case NestNodeKind::rescale: return n.first < kernel.body.size();
+      case NestNodeKind::update:
+      case NestNodeKind::check_index: return n.first < kernel.stores.size() && kernel.stores[n.first].index != no_inst;
     }
     __builtin_unreachable();
   }

@@ -9,12 +9,19 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
 using AxisList = SmallVector<int, max_axes>;
+
+inline AxisMask mask_of(const AxisList& axes) {
+  AxisMask mask = 0;
+  for (const int a : axes) mask |= axis_bit(a);
+  return mask;
+}
 
 struct BoundKernel {
   Kernel kernel;
@@ -43,6 +50,15 @@ struct BoundKernel {
   bool is_shared_by_rows(InstId id) const {
     return !parallel.empty() &&
            std::none_of(parallel.begin(), parallel.end(), [&](int axis) { return varies(id, axis); });
+  }
+  /// Which instructions some values are made of, themselves included.
+  SmallVector<bool, 256> under(std::span<const InstId> values) const {
+    SmallVector<bool, 256> all(kernel.body.size());
+    for (const InstId value : values) {
+      const std::vector<bool> own = instructions_under(kernel.body, value);
+      for (std::size_t i = 0; i < own.size(); ++i) all[i] = all[i] || own[i];
+    }
+    return all;
   }
   /// Accesses that live loads, gathers and stores use.
   std::vector<std::uint16_t> used_accesses() const;

@@ -12,7 +12,8 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// Of a kernel that is elementwise or has reductions or scans, and that no other form takes. Its kernel is `bound`'s.
+/// Of a kernel that is elementwise, scatters, or has reductions or scans, and that no other form takes. Its kernel is
+/// `bound`'s.
 LoopNest build_gpu_nest(const BoundKernel& bound, const GpuNestOptions& options);
 
 }  // namespace cuda_source_detail

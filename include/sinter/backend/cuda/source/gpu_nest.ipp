@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/source/gpu_nest.hpp>
 
+#include <sinter/backend/cuda/source/scatter_nest.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/verify.hpp>
@@ -34,11 +35,6 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
 
  private:
   std::size_t body_size() const { return b_.kernel.body.size(); }
-  AxisMask mask(const AxisList& axes) const {
-    AxisMask all = 0;
-    for (const int a : axes) all |= axis_bit(a);
-    return all;
-  }
   void set_vector(int axis, int width) {
     nest_.vector_axis = std::max(axis, 0);
     nest_.lanes = width;
@@ -71,7 +67,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
 
   /// The items of the grid: points of the parallel axes, or vectors of those along the last. `lanes` threads share one.
   void open_items(int width, int copies, int lanes) {
-    AxisMask axes = mask(b_.parallel);
+    AxisMask axes = mask_of(b_.parallel);
     Loop items{.copies = static_cast<std::uint8_t>(copies), .lanes = static_cast<std::uint16_t>(lanes)};
     if (width > 1) {
       items.axes = axis_bit(b_.parallel.back());
@@ -162,7 +158,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
 
   void build_walks() {
     open_items(shape_.is_column ? shape_.width : 1, 1, shape_.lanes);
-    if (shape_.splits > 1) open_grid({.axes = mask(b_.reduced), .range = LoopRange::blocks, .step = shape_.chunk});
+    if (shape_.splits > 1) open_grid({.axes = mask_of(b_.reduced), .range = LoopRange::blocks, .step = shape_.chunk});
     add_outer(0, [&](InstId id) { return !is_in_vector(id); });
     if (shape_.is_column && shape_.width > 1) {
       open_item_vector(LoopTail::none);
@@ -224,7 +220,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
                            tiles, (static_cast<std::int64_t>(options_.device.shared_bytes) - for_lanes) / tile_bytes);
     if (kept * 2 < tiles) return;
     for (const InstId id : loads)
-      nest_.buffers.push_back({id, mask(b_.reduced), BufferSpace::shared, kept * shape_.tile()});
+      nest_.buffers.push_back({id, mask_of(b_.reduced), BufferSpace::shared, kept * shape_.tile()});
     shared_ = loads.size();
   }
   bool is_read_again(InstId id) const {
@@ -268,7 +264,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
           .axis = static_cast<std::uint16_t>(b_.reduced.back())});
   }
   void open_lanes(Loop loop) {
-    loop.axes = mask(b_.reduced);
+    loop.axes = mask_of(b_.reduced);
     loop.mode = LoopMode::lanes;
     loop.tail = shape_.is_exact && loop.range != LoopRange::blocks ? LoopTail::none : LoopTail::mask;
     open_loop(loop);
@@ -320,7 +316,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     if (!shape_.is_resident) return;
     for (const InstId id : needs_[as_index(pass)])
       if (walks_.is_kept(id))
-        add({.kind = NestNodeKind::keep, .first = add_buffer({id, mask(b_.reduced), BufferSpace::reg})});
+        add({.kind = NestNodeKind::keep, .first = add_buffer({id, mask_of(b_.reduced), BufferSpace::reg})});
   }
 
   // ---- pieces
@@ -330,7 +326,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     for (std::size_t i = 0; i < reductions.size(); ++i)
       if (nest_.holder({reductions.begin(), reductions.end()}, i) == reductions[i])
         add({.kind = NestNodeKind::keep,
-             .first = add_buffer({reductions[i], static_cast<AxisMask>(mask(b_.parallel) | mask(b_.reduced)),
+             .first = add_buffer({reductions[i], static_cast<AxisMask>(mask_of(b_.parallel) | mask_of(b_.reduced)),
                                   BufferSpace::workspace})});
   }
   /// A second launch puts the pieces together: one thread for each result, or a warp where results are few.
@@ -375,7 +371,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   std::size_t open_scan_stage(LoopRange pieces) {
     const std::size_t stage = open_stage(scan_.lanes == 1 ? 128 : scan_.lanes);
     open_items(1, 1, scan_.lanes);
-    if (scan_.pieces > 1) open_grid({.axes = mask(b_.reduced), .range = pieces, .step = scan_.chunk});
+    if (scan_.pieces > 1) open_grid({.axes = mask_of(b_.reduced), .range = pieces, .step = scan_.chunk});
     add_outer(0, [](InstId) { return true; });
     return stage;
   }
@@ -384,7 +380,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     const std::size_t fold = nest_.nodes.size(), first = nest_.ids.size();
     for (const InstId id : scans_) nest_.ids.push_back(id);
     if (!scans_.empty()) open_fold(part, first);
-    open_loop({.axes = mask(b_.reduced),
+    open_loop({.axes = mask_of(b_.reduced),
                .mode = LoopMode::lanes,
                .tail = tail,
                .range = range,
@@ -396,11 +392,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   /// What makes up `values`, at a point of the row; scans are there.
   void add_needed(const InstList& values, ComputeTime when) {
     const std::size_t first = nest_.ids.size();
-    SmallVector<bool, 256> is_needed(body_size());
-    for (const InstId value : values) {
-      const std::vector<bool> under = instructions_under(b_.kernel.body, value);
-      for (std::size_t i = 0; i < under.size(); ++i) is_needed[i] = is_needed[i] || under[i];
-    }
+    const auto is_needed = b_.under({values.data(), values.size()});
     for (const InstId id : inner_of(b_.kernel, b_.facts, 0))
       if (is_needed[id] && !is_scan(b_.inst(id).prim)) nest_.ids.push_back(id);
     add_list_since(first, when);
@@ -419,8 +411,8 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     close_from(fold);
     for (const InstId id : scans_)
       add({.kind = NestNodeKind::keep,
-           .first =
-               add_buffer({id, static_cast<AxisMask>(mask(b_.parallel) | mask(b_.reduced)), BufferSpace::workspace})});
+           .first = add_buffer(
+               {id, static_cast<AxisMask>(mask_of(b_.parallel) | mask_of(b_.reduced)), BufferSpace::workspace})});
     close_from(stage);
   }
   /// In the second one a piece begins with those before it.
@@ -460,6 +452,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
 };
 
 SINTER_DECL LoopNest build_gpu_nest(const BoundKernel& bound, const GpuNestOptions& options) {
+  if (bound.kernel.kind == KernelKind::scatter) return build_scatter_nest(bound);
   return GpuNestBuilder(bound, options).run();
 }
 

@@ -200,10 +200,7 @@ class ReductionWriter {
     w.line(shape.is_column ? "const I e = t + i * " + lanes + " + lane;"
                            : "const I e = t + (i * " + lanes + " + lane) * " + str(shape.width) + ";");
     w.open(shape.is_exact ? "" : "if (e < end)");
-    IndexNames index = place_;
-    const IndexNames inner = w.decode("e", bound.reduced);
-    for (int a : bound.reduced) index[as_index(a)] = inner[as_index(a)];
-    return index;
+    return w.decode_reduced(place_, "e");
   }
   void close_steps() { w.close(), w.close(); }
 

@@ -117,12 +117,7 @@ class ScanWriter {
     is_first_lane_ = true;
   }
 
-  IndexNames point(const std::string& at) {
-    IndexNames index = row_;
-    const IndexNames inner = w.decode(at, bound.reduced);
-    for (int a : bound.reduced) index[as_index(a)] = inner[as_index(a)];
-    return index;
-  }
+  IndexNames point(const std::string& at) { return w.decode_reduced(row_, at); }
   void write_value(InstId id, const IndexNames& index) {
     w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "") + ";");
     w.name[id] = "v" + str(id);

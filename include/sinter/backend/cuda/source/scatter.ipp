@@ -1,15 +1,10 @@
-// Four methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
-// places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all
-// indices 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in
-// any order, and a warp takes in those of its own, the least position first; where a place is one element and lists
-// are short on average, a thread does so for a short list, and a warp of a kernel after it for a long one. In order: a
-// thread owns one point of the axes along which places differ and goes through all others, changing memory. The last
-// three are chosen by an estimate of their time, and combine in the same order. A fault record may be cleared between
-// the kernels: each of them tells by itself which indices are out of range.
+// The kernels, stage by stage. A fault record may be cleared between them: each of them tells by itself which indices
+// are out of range.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter.hpp>
 
+#include <sinter/backend/cuda/source/scatter_nest.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -19,66 +14,53 @@ namespace cuda_source_detail {
 
 class ScatterWriter {
  public:
-  explicit ScatterWriter(Writer& writer)
-      : w(writer), bound(writer.bound), store_(bound.kernel.stores[0]), dtype_(bound.inst(store_.value).dtype) {
-    for (int a : bound.parallel) {
-      const bool is_free = bound.stride_class(store_.access, a) != StrideClass::zero;
-      (!is_free ? colliding_ : bound.varies(store_.index, a) ? free_indexed_ : free_).push_back(a);
-      if (is_free) all_free_.push_back(a);
-      if (bound.varies(store_.index, a)) indexed_.push_back(a);
-    }
+  ScatterWriter(Writer& writer, const LoopNest& the_nest)
+      : w(writer),
+        bound(writer.bound),
+        nest(the_nest),
+        store_(bound.kernel.stores[0]),
+        dtype_(bound.inst(store_.value).dtype),
+        axes_(bound) {
     w.set_vector(-1, 1);
   }
 
   void run() {
-    if (is_atomic()) {
-      write_check();
-      return write_atomic();
-    }
-    const double places = static_cast<double>(extent()), indices = static_cast<double>(bound.points(colliding_));
-    const double by_places = static_cast<double>(bound.points(free_indexed_)) * places *
-                             static_cast<double>(quotient_up(bound.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
-    const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(bound.points(all_free_), 200000));
-    constexpr double launches = 2e-5;  // of the kernels that collect positions
-    const double by_lists = launches + 5e-11 * indices +
-                            (seconds_of_place() + seconds_of_list()) * places *
-                                static_cast<double>(bound.points(free_indexed_)) *
-                                static_cast<double>(quotient_up(bound.points(free_), 128));
-    if (list_bytes() <= most_list_bytes && by_lists < std::min(by_places, in_order)) return write_by_lists();
-    write_check();
-    if (by_places <= in_order) write_by_places(Hits::all_indices);
-    else write_in_order();
+    nest.for_each_child(0, [&](std::size_t stage) { write_stage(stage); });
   }
 
  private:
   /// Where a warp finds what is meant for its place.
   enum class Hits : std::uint8_t { all_indices, list };
-  static constexpr std::int64_t most_list_bytes = std::int64_t{1} << 30;
+
+  void write_stage(std::size_t stage) {
+    const Loop* places = nullptr;
+    const NestNode* update = nullptr;
+    Hits hits = Hits::all_indices;
+    threads_ = nest.nodes[stage].count;
+    for (std::size_t at = stage + 1; at < nest.nodes[stage].end; ++at) {
+      const NestNode& node = nest.nodes[at];
+      if (node.kind == NestNodeKind::call) return write_lists_of_places();
+      if (node.kind == NestNodeKind::update) update = &node;
+      if (node.kind != NestNodeKind::loop) continue;
+      const Loop& loop = nest.loop_of(node);
+      if (is_over_places(loop)) places = &loop;
+      if (loop.range == LoopRange::block) elements_ = loop.copies;
+      if (loop.range == LoopRange::listed) hits = Hits::list;
+    }
+    if (update == nullptr) return write_check();
+    if (update->axis == static_cast<std::uint16_t>(UpdateOrder::atomic)) return write_atomic();
+    if (places == nullptr) return write_in_order();
+    if (places->range == LoopRange::short_places) return write_by_short_lists(places->step);
+    if (places->range == LoopRange::long_places) return write_by_long_lists();
+    write_by_places(hits);
+  }
 
   /// Pairs of a place and what lies around it; and of a position and what lies around it.
-  std::int64_t place_count() const { return bound.points(free_indexed_) * extent(); }
-  std::int64_t position_count() const { return bound.points(free_indexed_) * bound.points(colliding_); }
+  std::int64_t place_count() const { return bound.points(axes_.free_indexed) * extent(); }
+  std::int64_t position_count() const { return bound.points(axes_.free_indexed) * bound.points(axes_.colliding); }
   /// For each place how many positions it has and where they begin, the positions, the number of each within its list,
   /// how many there are, and how many long lists: 4 bytes each.
   std::int64_t list_bytes() const { return 4 * (2 * place_count() + 2 * position_count() + 2); }
-  /// Is what lies at a place one element, and are lists short on average?
-  bool is_by_short_lists() const { return bound.points(free_) == 1 && bound.points(colliding_) <= 4 * extent(); }
-  double seconds_of_place() const { return is_by_short_lists() ? 3e-11 : 4e-10; }
-  /// What a warp takes for a list of mean length: it looks through the list for each of its positions, 32 at a time, or
-  /// once through all indices. See write_place.
-  double seconds_of_list() const {
-    if (is_by_short_lists()) return 0;
-    const double indices = static_cast<double>(bound.points(colliding_)),
-                 mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
-    return mean * mean <= indices ? mean * (mean / 32 + 1) * 0.6e-11 : indices / 32 * 1.2e-11;
-  }
-
-  bool is_atomic() const {
-    const bool has_atomic =
-        store_.combine == Combine::add || store_.combine == Combine::min || store_.combine == Combine::max;
-    const bool is_whole = bound.dtype_of(store_.access) == dtype_ && (dtype_ == DType::i32 || dtype_ == DType::i64);
-    return has_atomic && (is_whole || is_unsigned());
-  }
   /// u64 is computed on the bits of i64; extrema are those of the unsigned numbers.
   bool is_unsigned() const { return bound.dtype_of(store_.access) == DType::u64; }
   std::int64_t extent() const { return bound.geometry.accesses[store_.access].gather_extent; }
@@ -86,6 +68,8 @@ class ScatterWriter {
   std::string place_stride() {
     return w.number("t" + Writer::str(store_.access), bound.geometry.accesses[store_.access].gather_stride);
   }
+  std::string warps() const { return Writer::str(threads_ / 32); }
+  std::string each_element() const { return "for (int c = 0; c < " + Writer::str(elements_) + "; ++c)"; }
   static IndexNames joined(IndexNames a, const IndexNames& b) {
     for (std::size_t i = 0; i < a.size(); ++i)
       if (a[i].empty()) a[i] = b[i];
@@ -120,9 +104,9 @@ class ScatterWriter {
   std::string target() const { return w.pointer(store_.access); }
   std::string old_value(const std::string& place) const { return w.loaded(store_.access, place); }
   /// A kernel over `items`, one for each thread, that does nothing where an index was out of range.
-  std::string open_items(const char* suffix, std::int64_t items, int threads) {
-    const std::string entry = w.entry(suffix, threads);
-    w.line("const I item = (I)blockIdx.x * " + Writer::str(threads) + " + (I)threadIdx.x;");
+  std::string open_items(const char* suffix, std::int64_t items) {
+    const std::string entry = w.entry(suffix, threads_);
+    w.line("const I item = (I)blockIdx.x * " + Writer::str(threads_) + " + (I)threadIdx.x;");
     w.line("if (item >= " + w.number("n" + std::string(suffix), items) + ") return;");
     return entry;
   }
@@ -130,19 +114,19 @@ class ScatterWriter {
   void skip_after_fault() { w.line("if (a.fault[0] != 0) return;"); }
 
   void write_check() {
-    const std::int64_t items = bound.points(indexed_);
-    const std::string entry = open_items("check", items, 256);
+    const std::int64_t items = bound.points(axes_.indexed);
+    const std::string entry = open_items("check", items);
     IndexNames at;
-    if (!indexed_.empty()) at = w.decode("item", indexed_);
+    if (!axes_.indexed.empty()) at = w.decode("item", axes_.indexed);
     read_index(at);
     w.line("gather_ok(found, " + extent_name() + ", a.fault, a.tag);");
     w.close();
-    w.add_step(entry, quotient_up(items, 256), 1, 256);
+    w.add_step(entry, quotient_up(items, threads_), 1, threads_);
   }
 
   void write_atomic() {
     const std::int64_t items = bound.points(bound.parallel);
-    const std::string entry = open_items("scatter", items, 256);
+    const std::string entry = open_items("scatter", items);
     skip_after_fault();
     IndexNames at;
     if (!bound.parallel.empty()) at = w.decode("item", bound.parallel);
@@ -159,7 +143,7 @@ class ScatterWriter {
            " + (I)found * " + place_stride() + "), (" + type + ")" + value + ");");
     w.close();
     w.close();
-    w.add_step(entry, quotient_up(items, 256), 1, 256);
+    w.add_step(entry, quotient_up(items, threads_), 1, threads_);
   }
 
   // ---- lists
@@ -175,28 +159,28 @@ class ScatterWriter {
   /// A thread for each position: `write` emits what it does with `found` and `key`, the number of its place.
   template <class Write>
   void write_positions(const char* suffix, Write&& write) {
-    const std::string entry = open_items(suffix, position_count(), 256);
+    const std::string entry = open_items(suffix, position_count());
     write_lists();
-    w.line("const I outside = item / " + w.number("indices", bound.points(colliding_)) + ";");
-    w.line("const unsigned position = (unsigned)(item - outside * " + w.number("indices", bound.points(colliding_)) +
-           ");");
+    w.line("const I outside = item / " + w.number("indices", bound.points(axes_.colliding)) + ";");
+    w.line("const unsigned position = (unsigned)(item - outside * " +
+           w.number("indices", bound.points(axes_.colliding)) + ");");
     IndexNames at;
-    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
-    if (!colliding_.empty()) at = joined(at, w.decode("(I)position", colliding_));
+    if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
+    if (!axes_.colliding.empty()) at = joined(at, w.decode("(I)position", axes_.colliding));
     read_index(at);
     w.line("const I key = outside * " + w.number("places", extent()) + " + (I)found;");
     write();
     w.close();
-    w.add_step(entry, quotient_up(position_count(), 256), 1, 256);
+    w.add_step(entry, quotient_up(position_count(), threads_), 1, threads_);
   }
-  void write_by_lists() {
+  void write_lists_of_places() {
     const std::int64_t items = place_count();
-    const std::string clear = open_items("clear", items, 256);
+    const std::string clear = open_items("clear", items);
     write_lists();
     w.line("counts[item] = 0;");
     w.line("if (item == 0) *total = *long_count = 0;");
     w.close();
-    w.add_step(clear, quotient_up(items, 256), 1, 256);
+    w.add_step(clear, quotient_up(items, threads_), 1, threads_);
     write_positions("count", [&] {
       w.line("if (!gather_ok(found, " + extent_name() + ", a.fault, a.tag)) return;");
       w.line("ranks[item] = atomicAdd(counts + key, 1u);");
@@ -206,12 +190,6 @@ class ScatterWriter {
       w.line("if (" + is_out_of_range() + ") return;");
       w.line("list[starts[key] + ranks[item]] = position;");
     });
-    if (is_by_short_lists()) {
-      write_by_short_lists();
-      write_by_long_lists();
-    } else {
-      write_by_places(Hits::list);
-    }
     w.add_workspace(quotient_up(list_bytes(), 256) * 256);
   }
   /// Lists lie in the order in which blocks come: that does not show.
@@ -244,9 +222,8 @@ class ScatterWriter {
   }
   /// A thread for each place that has few positions. The numbers of the others replace the ranks, which nobody needs
   /// any more.
-  void write_by_short_lists() {
-    const std::string entry = open_items("scatter", place_count(), 256);
-    constexpr int short_list = 16;
+  void write_by_short_lists(std::int64_t short_list) {
+    const std::string entry = open_items("scatter", place_count());
     skip_after_fault();
     write_lists();
     w.line("const unsigned count = counts[item];");
@@ -256,8 +233,8 @@ class ScatterWriter {
     w.line("const I outside = item / " + w.number("places", extent()) + ";");
     w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
     IndexNames at;
-    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
-    const IndexNames point = free_.empty() ? at : joined(at, w.decode("(I)0", free_));
+    if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
+    const IndexNames point = axes_.free.empty() ? at : joined(at, w.decode("(I)0", axes_.free));
     w.line("const I to = " + w.offset(store_.access, point) + " + place * " + place_stride() + ";");
     w.line(value_type(dtype_) + " sum = " + old_value("(" + target() + ")[to]") + ";");
     w.line("long long last = -1;");
@@ -269,31 +246,32 @@ class ScatterWriter {
     w.close();
     w.line("last = (long long)least;");
     w.line("const I hit = (I)least;");
-    const IndexNames there = colliding_.empty() ? point : joined(point, w.decode("hit", colliding_));
+    const IndexNames there = axes_.colliding.empty() ? point : joined(point, w.decode("hit", axes_.colliding));
     const std::string value = value_at(store_.value, there);
     w.line("sum = " + combined_with("sum", value) + ";");
     w.close();
     w.line("(" + target() + ")[to] = sum;");
     w.close();
-    w.add_step(entry, quotient_up(place_count(), 256), 1, 256);
+    w.add_step(entry, quotient_up(place_count(), threads_), 1, threads_);
   }
   /// A warp for each place that was left.
   void write_by_long_lists() {
     constexpr std::int64_t blocks_per_processor = 8;
-    const std::int64_t blocks = std::min<std::int64_t>(
-        quotient_up(place_count(), 8), blocks_per_processor * std::max<std::int64_t>(w.device.multiprocessors, 1));
-    const std::string entry = w.entry("long", 256);
+    const std::int64_t blocks =
+        std::min<std::int64_t>(quotient_up(place_count(), threads_ / 32),
+                               blocks_per_processor * std::max<std::int64_t>(w.device.multiprocessors, 1));
+    const std::string entry = w.entry("long", threads_);
     skip_after_fault();
     w.line("const int lane = (int)threadIdx.x % 32;");
     write_lists();
     w.line("const unsigned places_left = *long_count;");
-    w.open("for (unsigned left = blockIdx.x * 8 + threadIdx.x / 32; left < places_left; left += " +
-           w.number("warps", blocks * 8) + ")");
+    w.open("for (unsigned left = blockIdx.x * " + warps() +
+           " + threadIdx.x / 32; left < places_left; left += " + w.number("warps", blocks * (threads_ / 32)) + ")");
     w.line("const I item = (I)ranks[left];");
     write_place(Hits::list);
     w.close();
     w.close();
-    w.add_step(entry, blocks, 1, 256);
+    w.add_step(entry, blocks, 1, threads_);
   }
   /// The least position of the list above `last`, which is what a warp takes in next.
   void write_next_hit() {
@@ -311,9 +289,9 @@ class ScatterWriter {
   }
 
   void write_by_places(Hits hits) {
-    const std::string entry = w.entry("scatter", 256);
+    const std::string entry = w.entry("scatter", threads_);
     w.line("const int lane = (int)threadIdx.x % 32;");
-    w.line("const I item = (I)blockIdx.x * 8 + (int)threadIdx.x / 32;");
+    w.line("const I item = (I)blockIdx.x * " + warps() + " + (int)threadIdx.x / 32;");
     w.line("if (item >= " + w.number("items", place_count()) + ") return;");
     skip_after_fault();
     if (hits == Hits::list) {
@@ -322,23 +300,24 @@ class ScatterWriter {
     }
     write_place(hits);
     w.close();
-    w.add_step(entry, quotient_up(place_count(), 8), quotient_up(bound.points(free_), 128), 256);
+    w.add_step(entry, quotient_up(place_count(), threads_ / 32), quotient_up(bound.points(axes_.free), elements_ * 32),
+               threads_);
   }
   /// What a warp does for the place of number `item`.
   void write_place(Hits hits) {
-    const std::string inner = w.number("inner", bound.points(free_)),
-                      indices = w.number("indices", bound.points(colliding_));
+    const std::string inner = w.number("inner", bound.points(axes_.free)),
+                      indices = w.number("indices", bound.points(axes_.colliding));
     w.line("const I outside = item / " + w.number("places", extent()) + ";");
     w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
     IndexNames at;
-    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
+    if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
     if (hits == Hits::list) {
       w.line("const unsigned count = counts[item];");
       w.line("const unsigned* const own = list + starts[item];");
     }
-    w.line("I to[4];");
-    w.line(value_type(dtype_) + " sum[4];");
-    w.unroll("for (int c = 0; c < 4; ++c)");
+    w.line("I to[" + Writer::str(elements_) + "];");
+    w.line(value_type(dtype_) + " sum[" + Writer::str(elements_) + "];");
+    w.unroll(each_element());
     const IndexNames inside_at = open_inside(at, inner);
     w.line("to[c] = " + w.offset(store_.access, inside_at) + " + place * " + place_stride() + ";");
     w.line("sum[c] = " + old_value("(" + target() + ")[to[c]]") + ";");
@@ -359,7 +338,7 @@ class ScatterWriter {
     w.line("bool is_hit = false;");
     w.open("if (position < " + indices + ")");
     IndexNames here = at;
-    if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
+    if (!axes_.colliding.empty()) here = joined(at, w.decode("position", axes_.colliding));
     read_index(here);
     w.line("is_hit = found == place;");
     w.close();
@@ -370,14 +349,14 @@ class ScatterWriter {
     w.close();
     if (hits == Hits::list) w.close();
     w.line("#pragma unroll");
-    w.line("for (int c = 0; c < 4; ++c) if ((I)blockIdx.y * 128 + lane + c * 32 < " + inner + ") (" + target() +
-           ")[to[c]] = sum[c];");
+    w.line(each_element() + " if ((I)blockIdx.y * " + Writer::str(elements_ * 32) + " + lane + c * 32 < " + inner +
+           ") (" + target() + ")[to[c]] = sum[c];");
   }
   /// Combines what position `hit` has for the place.
   void take_in(const IndexNames& at, const std::string& inner) {
     IndexNames there = at;
-    if (!colliding_.empty()) there = joined(at, w.decode("hit", colliding_));
-    w.unroll("for (int c = 0; c < 4; ++c)");
+    if (!axes_.colliding.empty()) there = joined(at, w.decode("hit", axes_.colliding));
+    w.unroll(each_element());
     const IndexNames point = open_inside(there, inner);
     const std::string value = value_at(store_.value, point);
     w.line("sum[c] = " + combined_with("sum[c]", value) + ";");
@@ -385,20 +364,21 @@ class ScatterWriter {
   }
   /// The indices of element `c` of the lane, the first one where there is none.
   IndexNames open_inside(const IndexNames& at, const std::string& inner) {
-    w.line("const I wanted = (I)blockIdx.y * 128 + lane + c * 32, i = wanted < " + inner + " ? wanted : 0;");
-    return free_.empty() ? at : joined(at, w.decode("i", free_));
+    w.line("const I wanted = (I)blockIdx.y * " + Writer::str(elements_ * 32) + " + lane + c * 32, i = wanted < " +
+           inner + " ? wanted : 0;");
+    return axes_.free.empty() ? at : joined(at, w.decode("i", axes_.free));
   }
 
   void write_in_order() {
-    const std::int64_t items = bound.points(all_free_);
-    const std::string entry = open_items("scatter", items, 128);
+    const std::int64_t items = bound.points(axes_.all_free);
+    const std::string entry = open_items("scatter", items);
     skip_after_fault();
     IndexNames at;
-    if (!all_free_.empty()) at = w.decode("item", all_free_);
+    if (!axes_.all_free.empty()) at = w.decode("item", axes_.all_free);
     w.line("const I to = " + w.offset(store_.access, at) + ";");
-    w.open("for (I position = 0; position < " + w.number("indices", bound.points(colliding_)) + "; ++position)");
+    w.open("for (I position = 0; position < " + w.number("indices", bound.points(axes_.colliding)) + "; ++position)");
     IndexNames here = at;
-    if (!colliding_.empty()) here = joined(at, w.decode("position", colliding_));
+    if (!axes_.colliding.empty()) here = joined(at, w.decode("position", axes_.colliding));
     read_index(here);
     w.line("if (" + is_out_of_range() + ") continue;");
     w.line(memory_type(bound.dtype_of(store_.access)) + "* const target = " + target() + " + to + (I)found * " +
@@ -409,17 +389,19 @@ class ScatterWriter {
     w.close();
     w.close();
     w.close();
-    w.add_step(entry, quotient_up(items, 128), 1, 128);
+    w.add_step(entry, quotient_up(items, threads_), 1, threads_);
   }
 
   Writer& w;
   const BoundKernel& bound;
+  const LoopNest& nest;
   const Store store_;
   const DType dtype_;
-  AxisList colliding_, free_, free_indexed_, all_free_, indexed_;
+  const ScatterAxes axes_;
+  int threads_ = 0, elements_ = 0;  // of a block; of a thread of a warp that owns a place
 };
 
-SINTER_DECL void write_scatter(Writer& writer) { ScatterWriter(writer).run(); }
+SINTER_DECL void write_scatter(Writer& writer, const LoopNest& nest) { ScatterWriter(writer, nest).run(); }
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

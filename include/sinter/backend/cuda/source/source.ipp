@@ -33,16 +33,14 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     const BoundKernel bound = bind_kernel(kernel_, geometry);
     Writer writer(bound, target_, by_value, is_aligned);
     if (kernel_.kind == KernelKind::contraction && write_product(writer, algorithm)) return writer.finish();
-    if (kernel_.kind == KernelKind::scatter) {
-      write_scatter(writer);
-      return writer.finish();
-    }
-    if (const auto across = bound.reduced.empty() ? build_transpose_nest(bound) : std::nullopt) {
+    const bool is_scatter = kernel_.kind == KernelKind::scatter;
+    if (const auto across = bound.reduced.empty() && !is_scatter ? build_transpose_nest(bound) : std::nullopt) {
       write_transpose(writer, *across);
       return writer.finish();
     }
     const LoopNest nest = build_gpu_nest(bound, {schedule_, target_, is_aligned, is_grouped});
-    if (kernel_.has_scan()) write_scan(writer, nest);
+    if (is_scatter) write_scatter(writer, nest);
+    else if (kernel_.has_scan()) write_scan(writer, nest);
     else if (bound.reduced.empty()) write_pointwise(writer, nest);
     else write_reduction(writer, nest);
     return writer.finish();

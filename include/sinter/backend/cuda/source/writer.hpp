@@ -64,6 +64,8 @@ class Writer {
   std::string divided(const std::string& dividend, const std::string& name, std::int64_t divisor);
   /// Declares the indices of `axes` at a row-major position. `packs`: the innermost axis counts vectors of that many.
   IndexNames decode(const std::string& position, const AxisList& axes, int packs = 1);
+  /// The indices of a place with those of the reduced axes at a row-major position.
+  IndexNames decode_reduced(const IndexNames& place, const std::string& position);
   /// Elements from the pointer's place, over the axes that have a name.
   std::string offset(std::uint16_t access, const IndexNames& index);
 

@@ -155,6 +155,13 @@ SINTER_DECL IndexNames Writer::decode(const std::string& position, const AxisLis
   return names;
 }
 
+SINTER_DECL IndexNames Writer::decode_reduced(const IndexNames& place, const std::string& position) {
+  IndexNames index = place;
+  const IndexNames inner = decode(position, bound.reduced);
+  for (int a : bound.reduced) index[as_index(a)] = inner[as_index(a)];
+  return index;
+}
+
 SINTER_DECL std::string Writer::offset(std::uint16_t access, const IndexNames& index) {
   std::string sum;
   for (int a = 0; a < bound.kernel.rank(); ++a) {
