@@ -49,7 +49,7 @@ struct JoinedAxes {
 
 /// Points are dealt out to `lanes` threads, `width` neighbours at a time, or (`is_row` false) point by point, each of
 /// them in `columns` columns. Each lane takes in its own in order. Lanes of a row are put together in halves in each
-/// warp, then warps in halves; lanes of columns in halves.
+/// warp, then the warps of each block in halves, then blocks in halves; lanes of columns in halves.
 struct LaneShape {
   std::int64_t lanes = 1, width = 1, columns = 1;
   std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones
@@ -60,10 +60,15 @@ struct LaneShape {
 template <class Merge>
 void merge_lanes(const LaneShape& shape, Merge&& merge) {
   constexpr std::int64_t warp = 32;
-  const std::int64_t inside = shape.is_row ? std::min(shape.lanes, warp) : shape.lanes;
-  for (std::int64_t first = 0; first < shape.lanes; first += inside)
-    for (std::int64_t half = inside / 2; half >= 1; half /= 2) merge(first, half, half, std::int64_t{1});
-  for (std::int64_t half = shape.lanes / inside / 2; half >= 1; half /= 2) merge(std::int64_t{0}, half, half, inside);
+  std::int64_t apart = 1;
+  const auto in_halves = [&](std::int64_t lanes) {
+    for (std::int64_t first = 0; first < shape.lanes; first += lanes)
+      for (std::int64_t half = lanes / apart / 2; half >= 1; half /= 2) merge(first, half, half, apart);
+    apart = lanes;
+  };
+  if (shape.is_row) in_halves(std::min(shape.lanes, warp));
+  if (shape.is_row) in_halves(std::min<std::int64_t>(shape.lanes, most_block_lanes));
+  in_halves(shape.lanes);
 }
 
 template <class Cell>

@@ -18,8 +18,11 @@ SINTER_NAMESPACE_BEGIN
 /// How a loop's iterations run. `task`: independent of each other, shared out over threads when the kernel is bound.
 /// `vector`: `step` neighbouring iterations at once, one in each lane. On a GPU: `grid`: independent, each a
 /// thread's or a group's of `lanes` threads; `lanes`: shared out over the threads of such a group, `step` neighbours to
-/// a thread at a time. A loop over lanes walks several axes as one, row-major; so does a grid loop over blocks.
+/// a thread at a time. A loop over lanes walks several axes as one, row-major; so does a grid loop over blocks. More
+/// than `most_block_lanes` threads that share a row are several whole blocks, a cluster.
 enum class LoopMode : std::uint8_t { serial, vector, task, grid, lanes };
+
+inline constexpr int most_block_lanes = 1024;
 
 /// What becomes of the iterations that are left when no whole step is. `mask`: a step whose lanes beyond the end do
 /// nothing. `stepwise`: one iteration at a time.

@@ -141,7 +141,9 @@ class NestText {
     const bool is_row = (loop.axes >> nest_.vector_axis & 1) != 0 || node.part == FoldPart::finish;
     const std::string lanes = loop.lanes == 1               ? "in order"
                               : loop.lanes <= 32 || !is_row ? "lanes in halves"
-                                                            : "lanes of a warp in halves, then warps";
+                              : loop.lanes <= most_block_lanes
+                                  ? "lanes of a warp in halves, then warps"
+                                  : "lanes of a warp in halves, then warps of a block, then blocks";
     switch (node.part) {
       case FoldPart::blocks: return "fold one block of " + over + ": " + lanes;
       case FoldPart::finish: return "fold " + over + " from its blocks: " + lanes;

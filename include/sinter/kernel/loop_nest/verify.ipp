@@ -91,6 +91,7 @@ class NestVerifier {
 
   void stage(std::size_t place) {
     ++stage_;
+    threads_ = nest_.nodes[place].count;
     lanes_ = 1;
     at_ = {};
     at_.known.resize(k_.body.size());
@@ -220,6 +221,7 @@ class NestVerifier {
     require(!facts_.values[c.value].is_live || folded_[c.value], place, "its sums are not made");
   }
 
+  bool is_row_stage() const { return (facts_.reduced >> nest_.vector_axis & 1) != 0 || stage_ > 1; }
   bool is_pieces(const Loop& l) const { return l.range == LoopRange::blocks && l.axes == facts_.reduced; }
   /// Steps of threads: items of the grid, their vectors, and what the lanes of a group share out.
   void check_threads(std::size_t place, const Loop& l) const {
@@ -235,6 +237,8 @@ class NestVerifier {
         require(l.tail == LoopTail::none && (l.range == LoopRange::blocks || l.step == 1), place,
                 "steps that its range does not have");
         if (is_pieces(l)) return;
+        require(l.lanes <= most_block_lanes || (is_row_stage() && threads_ == most_block_lanes), place,
+                "a group of more than a block that is no cluster for a row");
         require((l.axes & facts_.reduced) == 0, place, "points of a reduced axis in the grid");
         return require(l.range == LoopRange::whole || (l.axes == axis_bit(nest_.vector_axis) && l.step == nest_.lanes),
                        place, "blocks that are not one vector");
@@ -284,8 +288,8 @@ class NestVerifier {
   }
   void barrier(std::size_t place) {
     require(!at_.is_in_lanes, place, "a barrier that not all threads of a group come to");
-    const bool is_row = (facts_.reduced >> nest_.vector_axis & 1) != 0 || stage_ > 1;
-    require(nest_.nodes[place].count != 0 || (is_row && lanes_ <= 32), place, "a group of more than a warp meets");
+    require(nest_.nodes[place].count != 0 || (is_row_stage() && lanes_ <= 32), place,
+            "a group of more than a warp meets");
     at_.has_barrier = true;
   }
   void rescale(std::size_t place) {
@@ -488,7 +492,7 @@ class NestVerifier {
   VariantKind kind_ = VariantKind::whole;
   int stage_ = 0, steps_ = 0;
   bool in_call_ = false;
-  int lanes_ = 1;                   // of an item, on a GPU
+  int lanes_ = 1, threads_ = 0;     // of an item, on a GPU, and of a block
   OnlineSum online_;                // of the last online fold
   std::vector<std::size_t> folds_;  // those around this place
   std::vector<Kept> kept_;

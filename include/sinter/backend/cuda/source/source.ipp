@@ -91,12 +91,14 @@ inline std::string wrong_step(const Kernel& kernel, const ScheduleStep& step) {
 }
 }  // namespace source_detail
 
-SINTER_DECL Limits generator_limits() {
+SINTER_DECL Limits generator_limits(int capability) {
+  constexpr int first_with_clusters = 90;  // which hold longer rows
   return {.narrow_products = {DType::f16, DType::bf16},
           .max_operands = 24,
           .max_accesses = static_cast<int>(cuda_source_detail::most_accesses),
           .max_body = 256,
           .max_reduced_axes = 2,
+          .max_row = std::int64_t{1} << (capability >= first_with_clusters ? 20 : 16),
           .prologue_operations = 500'000'000};
 }
 
