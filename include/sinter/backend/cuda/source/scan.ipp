@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/source/scan.hpp>
 
+#include <sinter/backend/cuda/source/scan_columns.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -19,7 +20,7 @@ class ScanWriter {
     items_ = std::max<std::int64_t>(1, bound.points(bound.parallel));
     const bool is_row = bound.kernel.kind == KernelKind::row && length_ >= 32;
     if (is_row || (items_ <= few_columns && length_ >= long_column)) write_rows();
-    else write_columns();
+    else if (!write_column_pieces(w)) write_columns();
   }
 
  private:

@@ -1,15 +1,17 @@
-// Four methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
+// Five methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
 // places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all
 // indices 32 at a time, and takes in what is meant for it. By lists: positions are first collected for each place, in
 // any order, and a warp takes in those of its own, the least position first; where a place is one element and lists
-// are short on average, a thread does so for a short list, and a warp of a kernel after it for a long one. In order: a
-// thread owns one point of the axes along which places differ and goes through all others, changing memory. The last
-// three are chosen by an estimate of their time, and combine in the same order. A fault record may be cleared between
-// the kernels: each of them tells by itself which indices are out of range.
+// are short on average, a thread does so for a short list, and a warp of a kernel after it for a long one. Sorted: the
+// positions are sorted by their places, and a thread takes in a short list, a warp a long one. In order: a thread owns
+// one point of the axes along which places differ and goes through all others, changing memory. The last four are
+// chosen by an estimate of their time, and combine in the same order. A fault record may be cleared between the
+// kernels: each of them tells by itself which indices are out of range.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter.hpp>
 
+#include <sinter/backend/cuda/source/scatter_sorted.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -36,14 +38,18 @@ class ScatterWriter {
       return write_atomic();
     }
     const double places = static_cast<double>(extent()), indices = static_cast<double>(bound.points(colliding_));
-    const double by_places = static_cast<double>(bound.points(free_indexed_)) * places *
-                             static_cast<double>(quotient_up(bound.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11;
+    constexpr double step = 2.5e-7;  // of a warp that waits for 32 indices
+    const double by_places =
+        std::max(static_cast<double>(bound.points(free_indexed_)) * places *
+                     static_cast<double>(quotient_up(bound.points(free_), 128)) * (indices / 32 + 4) * 1.2e-11,
+                 indices / 32 * step);
     const double in_order = indices * 0.6e-6 * static_cast<double>(quotient_up(bound.points(all_free_), 200000));
     constexpr double launches = 2e-5;  // of the kernels that collect positions
-    const double by_lists = launches + 5e-11 * indices +
+    const double by_lists = launches + 5e-11 * indices + seconds_of_chain() +
                             (seconds_of_place() + seconds_of_list()) * places *
                                 static_cast<double>(bound.points(free_indexed_)) *
                                 static_cast<double>(quotient_up(bound.points(free_), 128));
+    if (can_sort() && seconds_sorted() < std::min({by_places, by_lists, in_order})) return write_sorted();
     if (list_bytes() <= most_list_bytes && by_lists < std::min(by_places, in_order)) return write_by_lists();
     write_check();
     if (by_places <= in_order) write_by_places(Hits::all_indices);
@@ -52,7 +58,7 @@ class ScatterWriter {
 
  private:
   /// Where a warp finds what is meant for its place.
-  enum class Hits : std::uint8_t { all_indices, list };
+  enum class Hits : std::uint8_t { all_indices, list, sorted };
   static constexpr std::int64_t most_list_bytes = std::int64_t{1} << 30;
 
   /// Pairs of a place and what lies around it; and of a position and what lies around it.
@@ -71,6 +77,14 @@ class ScatterWriter {
     const double indices = static_cast<double>(bound.points(colliding_)),
                  mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
     return mean * mean <= indices ? mean * (mean / 32 + 1) * 0.6e-11 : indices / 32 * 1.2e-11;
+  }
+  /// One list, whose warp waits for each look.
+  double seconds_of_chain() const {
+    constexpr double look = 2.5e-7;
+    if (is_by_short_lists()) return 0;
+    const double indices = static_cast<double>(bound.points(colliding_)),
+                 mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
+    return look * (mean * mean <= indices ? mean * (mean / 32 + 1) : indices / 32);
   }
 
   bool is_atomic() const {
@@ -343,6 +357,16 @@ class ScatterWriter {
     w.line("to[c] = " + w.offset(store_.access, inside_at) + " + place * " + place_stride() + ";");
     w.line("sum[c] = " + old_value("(" + target() + ")[to[c]]") + ";");
     w.close();
+    if (hits == Hits::sorted) {
+      w.line("const unsigned* const own = sorted + starts[item];");
+      w.line("const unsigned count = ends[item] - starts[item];");
+      w.line("#pragma unroll 4");
+      w.open("for (unsigned done = 0; done < count; ++done)");
+      w.line("const I hit = (I)own[done];");
+      take_in(at, inner);
+      w.close();
+      return write_sums(inner);
+    }
     // To look for the next one in a long list takes longer than to look through all indices.
     if (hits == Hits::list) {
       w.open("if ((long long)count * count <= " + indices + ")");
@@ -369,6 +393,9 @@ class ScatterWriter {
     w.close();
     w.close();
     if (hits == Hits::list) w.close();
+    write_sums(inner);
+  }
+  void write_sums(const std::string& inner) {
     w.line("#pragma unroll");
     w.line("for (int c = 0; c < 4; ++c) if ((I)blockIdx.y * 128 + lane + c * 32 < " + inner + ") (" + target() +
            ")[to[c]] = sum[c];");
@@ -387,6 +414,141 @@ class ScatterWriter {
   IndexNames open_inside(const IndexNames& at, const std::string& inner) {
     w.line("const I wanted = (I)blockIdx.y * 128 + lane + c * 32, i = wanted < " + inner + " ? wanted : 0;");
     return free_.empty() ? at : joined(at, w.decode("i", free_));
+  }
+
+  // ---- sorted
+
+  PositionSort sort() const { return {w, place_count(), position_count()}; }
+  bool can_sort() const {
+    return dtype_ != DType::bool_ && place_count() <= PositionSort::most_keys &&
+           position_count() < std::int64_t{1} << 31 && sort().workspace_bytes() <= most_list_bytes;
+  }
+  /// Each kernel has a start; a list is taken in one after the other.
+  double seconds_sorted() const {
+    const double positions = static_cast<double>(position_count()), places = static_cast<double>(place_count()),
+                 mean = positions / std::max(places, 1.),
+                 chunks = static_cast<double>(quotient_up(bound.points(free_), 128));
+    const bool is_single = bound.points(free_) == 1;
+    return (place_count() <= 1024 ? 1.2e-5 : 2.4e-5) + (place_count() <= 1024 ? 3e-11 : 7e-11) * positions +
+           mean * (is_single ? 4e-9 : 1.5e-8) + places * chunks * (is_single ? 3e-11 : 4e-10 + mean * 1e-11);
+  }
+  void write_sorted() {
+    PositionSort sorted = sort();
+    sorted.write([&](bool is_first) { write_key(is_first); });
+    if (bound.points(free_) == 1) write_sorted_elements(sorted);
+    else write_sorted_rows(sorted);
+    w.add_workspace(sorted.workspace_bytes());
+  }
+  void write_key(bool is_first) {
+    const std::string indices = w.number("indices", bound.points(colliding_));
+    w.line("const I outside = item / " + indices + ";");
+    w.line("const unsigned position = (unsigned)(item - outside * " + indices + ");");
+    IndexNames at;
+    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
+    if (!colliding_.empty()) at = joined(at, w.decode("(I)position", colliding_));
+    read_index(at);
+    if (is_first) w.line("const bool is_in = gather_ok(found, " + extent_name() + ", a.fault, a.tag);");
+    else w.line("const bool is_in = !(" + is_out_of_range() + ");");
+    w.line("const unsigned key = (unsigned)(outside * " + w.number("places", extent()) + " + (I)found);");
+  }
+  /// A warp for each place, or for 32 of them where lists are short: then a thread takes in a short one.
+  void write_sorted_elements(PositionSort& sorted) {
+    constexpr int short_list = 32;
+    const bool are_short = bound.points(colliding_) < 16 * extent();
+    const std::string entry = w.entry("scatter", 256), group = are_short ? "32" : "1";
+    skip_after_fault();
+    sorted.declare_lists();
+    w.line("const int lane = (int)threadIdx.x % 32;");
+    w.line("const I first = ((I)blockIdx.x * 8 + (int)threadIdx.x / 32) * " + group + ";");
+    if (are_short) {
+      w.line("const I item = first + lane;");
+      w.line("const unsigned count = item < " + w.number("items", place_count()) +
+             " ? ends[item] - starts[item] : 0u;");
+      w.open("if (count > 0u && count <= " + Writer::str(short_list) + "u)");
+      const IndexNames point = open_place();
+      w.open("for (unsigned done = 0; done < count; ++done)");
+      w.line("const I hit = (I)own[done];");
+      const std::string value = value_at(store_.value, joined(point, hit_names("hit")));
+      w.line("sum = " + combined_with("sum", value) + ";");
+      w.close();
+      w.line("(" + target() + ")[to] = sum;");
+      w.close();
+      w.line("unsigned left = __ballot_sync(0xffffffffu, count > " + Writer::str(short_list) + "u);");
+      w.open("for (; left != 0u; left &= left - 1u)");
+      w.line("const I item = first + (I)__ffs((int)left) - 1;");
+    } else {
+      w.line("const I item = first;");
+      w.line("if (item >= " + w.number("items", place_count()) + " || ends[item] == starts[item]) return;");
+      w.open("");
+    }
+    write_long_list();
+    w.close();
+    w.close();
+    w.add_step(entry, quotient_up(place_count(), are_short ? 256 : 8), 1, 256);
+  }
+  /// Declares `own`, `to` and `sum` of the single element of place `item`.
+  IndexNames open_place() {
+    w.line("const unsigned* const own = sorted + starts[item];");
+    w.line("const I outside = item / " + w.number("places", extent()) + ";");
+    w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
+    IndexNames at;
+    if (!free_indexed_.empty()) at = w.decode("outside", free_indexed_);
+    const IndexNames point = free_.empty() ? at : joined(at, w.decode("(I)0", free_));
+    w.line("const I to = " + w.offset(store_.access, point) + " + place * " + place_stride() + ";");
+    w.line(value_type(dtype_) + " sum = " + old_value("(" + target() + ")[to]") + ";");
+    return point;
+  }
+  IndexNames hit_names(const std::string& hit) { return colliding_.empty() ? IndexNames{} : w.decode(hit, colliding_); }
+  /// 128 values at a time lie in the lanes, and all lanes take them in, in order.
+  void write_long_list() {
+    w.line("const unsigned hits = ends[item] - starts[item];");
+    const IndexNames point = open_place();
+    w.line(value_type(dtype_) + " values[4], next[4];");
+    w.open("const auto load_next = [&](unsigned base)");
+    w.unroll("for (int c = 0; c < 4; ++c)");
+    w.line("const unsigned k = base + (unsigned)(c * 32 + lane);");
+    w.line("const I hit = (I)own[k < hits ? k : hits - 1u];");
+    const std::string value = value_at(store_.value, joined(point, hit_names("hit")));
+    w.line("next[c] = " + value + ";");
+    w.close();
+    w.close(";");
+    w.line("load_next(0u);");
+    w.open("for (unsigned base = 0; base < hits; base += 128u)");
+    w.line("#pragma unroll");
+    w.line("for (int c = 0; c < 4; ++c) values[c] = next[c];");
+    w.line("load_next(base + 128u);");
+    w.unroll("for (int c = 0; c < 4; ++c)");
+    w.line("const unsigned done = base + (unsigned)c * 32u;");
+    w.open("if (done + 32u <= hits)");
+    w.unroll("for (int l = 0; l < 32; ++l)");
+    take_in_lane();
+    w.close();
+    w.close();
+    w.open("else");
+    w.open("for (int l = 0; done + (unsigned)l < hits; ++l)");
+    take_in_lane();
+    w.close();
+    w.close();
+    w.close();
+    w.close();
+    w.line("if (lane == 0) (" + target() + ")[to] = sum;");
+  }
+  void take_in_lane() {
+    w.line("const " + value_type(dtype_) + " newer = __shfl_sync(0xffffffffu, values[c], l);");
+    w.line("sum = " + combined_with("sum", "newer") + ";");
+  }
+  /// A warp for 128 elements of a place.
+  void write_sorted_rows(PositionSort& sorted) {
+    const std::string entry = w.entry("scatter", 256);
+    w.line("const int lane = (int)threadIdx.x % 32;");
+    w.line("const I item = (I)blockIdx.x * 8 + (int)threadIdx.x / 32;");
+    w.line("if (item >= " + w.number("items", place_count()) + ") return;");
+    skip_after_fault();
+    sorted.declare_lists();
+    w.line("if (ends[item] == starts[item]) return;");
+    write_place(Hits::sorted);
+    w.close();
+    w.add_step(entry, quotient_up(place_count(), 8), quotient_up(bound.points(free_), 128), 256);
   }
 
   void write_in_order() {
