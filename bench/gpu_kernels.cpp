@@ -108,6 +108,19 @@ void add_reductions() {
   add_unary("softmax", "64x400000", few, long_rows, [](Tensor x) { return softmax(x, 1); });
   add_unary("layer_norm", "64x400000", few, long_rows, [](Tensor x) { return layer_norm(x, {x.shape()[1]}); });
   add_unary("logsumexp", "64x400000", few, long_rows, [](Tensor x) { return logsumexp(x, {1}); });
+  for (const std::int64_t length : {40000, 65536, 131072, 1000000}) {
+    const Extents longer = {(1 << 27) / length, length};
+    const std::string shape = std::to_string(longer[0]) + "x" + std::to_string(length);
+    add_unary("softmax", shape, few, longer, [](Tensor x) { return softmax(x, 1); });
+    add_unary("layer_norm", shape, few, longer, [](Tensor x) { return layer_norm(x, {x.shape()[1]}); });
+    add_kernel(
+        "gradient of softmax/" + shape + "/f32",
+        [=](bool is_small) {
+          const Extents extents = is_small ? few : longer;
+          return Arguments{noise(extents), noise(extents)};
+        },
+        [](std::vector<Tensor> a) { return Tensor(a[1] * (a[0] - sum(a[0] * a[1], {1}, keepdim))); }, 2e-3);
+  }
 }
 
 void add_windows() {

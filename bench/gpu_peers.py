@@ -115,11 +115,20 @@ def of_kernels():
     yield "softmax/64x400000/f32", [(64, 400000)], lambda x: x.softmax(1)
     yield "layer_norm/64x400000/f32", [(64, 400000)], lambda x: F.layer_norm(x, (400000,))
     yield "logsumexp/64x400000/f32", [(64, 400000)], lambda x: x.logsumexp(1)
+    for length in (40000, 65536, 131072, 1000000):
+        rows = ((1 << 27) // length, length)
+        shape = f"{rows[0]}x{length}"
+        yield f"softmax/{shape}/f32", [rows], lambda x: x.softmax(1)
+        yield f"layer_norm/{shape}/f32", [rows], lambda x, n=length: F.layer_norm(x, (n,))
+        backward = lambda x, y: torch._softmax_backward_data(x, y, 1, x.dtype)
+        yield f"gradient of softmax/{shape}/f32", [rows] * 2, backward
     yield "batch_norm in training/64x64x112x112/f32", [images], lambda x: F.batch_norm(x, None, None, None, None, True)
     yield "max_pool2d of 3 by 2, padded/64x64x112x112/f32", [images], lambda x: F.max_pool2d(x, 3, 2, 1)
     yield "avg_pool2d of 2/64x64x112x112/f32", [images], lambda x: F.avg_pool2d(x, 2, 2)
     n = 1000000
-    yield "scatter_add/1000000,1000000/f32", [(n,), ("i", n, n), (n,)], lambda b, i, s: b.scatter_add(0, i, s)
+    for among in (n, 10000, 1000):
+        shapes = [(among,), ("i", among, n), (n,)]
+        yield f"scatter_add/1000000,{among}/f32", shapes, lambda b, i, s: b.scatter_add(0, i, s)
     yield "gather/1000000,1000000/f32", [(n,), ("i", n, n)], lambda b, i: b[i]
     table, places = (50000, 768), ("i", 50000, 16384)
     yield "index_add/50000x768,16384/f32", [table, places, (16384, 768)], lambda b, i, s: b.index_add(0, i, s)

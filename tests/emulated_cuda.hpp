@@ -1,9 +1,10 @@
 // Generated CUDA C, run on the processor: a back end that compiles the text as C++ with the compiler of this machine.
 // The threads of a block are fibers that take turns from one barrier or shuffle to the next, so a warp must reach
-// those together, as generated kernels do, and a block its barriers; blocks run one after the other. Where the text
-// begins with `#define WARPS_LAG 1`, each warp goes on one step later than the one before it after a barrier of the
-// block: what the text does not order comes in an order that a GPU may have too. Fibers are made once for a text and
-// switched by setjmp, since swapcontext asks the operating system for the signal mask each time.
+// those together, as generated kernels do, and a block its barriers; blocks run one after the other, but for those of
+// a cluster, which run side by side, each on a thread of its own. Where the text begins with `#define WARPS_LAG 1`,
+// each warp goes on one step later than the one before it after a barrier of the block: what the text does not order
+// comes in an order that a GPU may have too. Fibers are made once for a text and switched by setjmp, since swapcontext
+// asks the operating system for the signal mask each time.
 #pragma once
 
 #include "emulated_cuda_prelude.hpp"
@@ -38,6 +39,9 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
     std::ofstream file(base + ".cpp");
     if (source.find("#define IS_BRAIN 1") != std::string::npos) file << "#define IS_BRAIN 1\n";
     if (source.rfind("#define WARPS_LAG 1", 0) == 0) file << "#define WARPS_LAG 1\n";
+    const std::string dims = "__cluster_dims__(";
+    if (const std::size_t at = source.find(dims); at != std::string::npos)
+      file << "#define CLUSTER " << std::stoi(source.substr(at + dims.size())) << "\n";
     file << emulated_cuda_prelude;
     std::istringstream lines(source);
     for (std::string line;

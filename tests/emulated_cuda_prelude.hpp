@@ -21,27 +21,39 @@ inline constexpr const char* emulated_cuda_prelude = R"(
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) __attribute__((aligned(n)))
-#define __shared__ static
+#ifndef CLUSTER
+#define CLUSTER 1
+#endif
+#define __cluster_dims__(...)
+#if CLUSTER > 1   // a block of a cluster has a thread of the processor, and what it shares is that thread's
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#define LOCAL static thread_local
+#else
+#define LOCAL static
+#endif
+#define __shared__ LOCAL
 struct Dim3 { unsigned x = 0, y = 0, z = 0; };
-static Dim3 threadIdx, blockIdx, blockDim, gridDim;
+LOCAL Dim3 threadIdx, blockIdx, blockDim, gridDim;
 namespace emulated {
 constexpr std::size_t stack_bytes = 65536;
 struct Fiber { jmp_buf place; ucontext_t start; std::unique_ptr<char[]> stack; bool has_started; };
-static jmp_buf scheduler;
-static std::vector<Fiber> fibers;   // one for each thread of a block; the next block takes the same ones
-static std::vector<char> is_done, waits_for_block;
-static std::vector<unsigned> late;   // of each warp: steps until it goes on
-static std::vector<std::uint64_t> slots;
-alignas(1024) static unsigned char dynamic_memory[227 * 1024];
+LOCAL jmp_buf scheduler;
+LOCAL std::vector<Fiber> fibers;   // one for each thread of a block; the next block takes the same ones
+LOCAL std::vector<char> is_done, waits_for_block;
+LOCAL std::vector<unsigned> late;   // of each warp: steps until it goes on
+LOCAL std::vector<std::uint64_t> slots;
+alignas(1024) LOCAL unsigned char dynamic_memory[227 * 1024];
 struct Copy { void* to; const void* from; int bytes; bool is_inside; };
-static std::vector<std::vector<std::vector<Copy>>> copies;   // of each thread: groups, the last one open
+LOCAL std::vector<std::vector<std::vector<Copy>>> copies;   // of each thread: groups, the last one open
 struct Fragment { double a[4], b[2]; };
-static std::vector<Fragment> fragments[2];   // of each thread; taken in turns
-static std::vector<int> turns;
+LOCAL std::vector<Fragment> fragments[2];   // of each thread; taken in turns
+LOCAL std::vector<int> turns;
 struct Meeting { unsigned arrived, number; };
-static Meeting meetings[16];   // named barriers
-static void (*kernel)(const void*);
-static const void* parameters;
+LOCAL Meeting meetings[16];   // named barriers
+LOCAL void (*kernel)(const void*);
+LOCAL const void* parameters;
 enum class Scope { warp, block };
 static void yield(Scope scope = Scope::warp) {
   const unsigned own = threadIdx.x;
@@ -79,14 +91,35 @@ static void make_fibers(unsigned threads) {
     makecontext(&fiber.start, enter, 0);
   }
 }
+#if CLUSTER > 1
+static std::mutex mutex;
+static std::condition_variable all_are_there;
+static unsigned there, round;
+static char* shared_of[CLUSTER];   // where the blocks have `marker`
+LOCAL char marker;
+LOCAL std::vector<char> has_arrived;
+LOCAL bool waits_for_cluster;
+static void meet() {
+  std::unique_lock<std::mutex> lock(mutex);
+  const unsigned own = round;
+  if (++there == CLUSTER) there = 0, ++round, all_are_there.notify_all();
+  else all_are_there.wait(lock, [&] { return round != own; });
+}
+#endif
 static void run_block(unsigned threads, unsigned dynamic_bytes) {
   is_done.assign(threads, 0);
   std::memset(dynamic_memory, 0xFF, dynamic_bytes);   // NaN
   copies.assign(threads, {{}}), turns.assign(threads, 0);
   std::memset(meetings, 0, sizeof meetings);
   waits_for_block.assign(threads, 1), late.resize((threads + 31) / 32);
+#if CLUSTER > 1
+  has_arrived.assign(threads, 0);
+#endif
   for (bool goes_on = true; goes_on;) {
     goes_on = false;
+#if CLUSTER > 1
+    if (waits_for_cluster) waits_for_cluster = false, meet();
+#endif
     for (unsigned w = 0; w < late.size(); ++w) late[w] = WARPS_LAG ? w : 0;
     for (unsigned t = 0; t < threads; ++t) waits_for_block[t] = 0, goes_on |= !is_done[t];
     for (bool has_stepped = true; has_stepped;) {   // until all wait for the block
@@ -104,8 +137,8 @@ static void run_block(unsigned threads, unsigned dynamic_bytes) {
   }
 }
 }
-extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid,
-                                unsigned threads, unsigned dynamic_bytes) {
+static void launch_as(unsigned rank, void (*kernel)(const void*), const void* parameters, const unsigned* grid,
+                      unsigned threads, unsigned dynamic_bytes) {
   emulated::make_fibers(threads);
   emulated::slots.resize((threads + 31) / 32 * 32);
   emulated::fragments[0].resize(threads);
@@ -116,8 +149,37 @@ extern "C" void emulated_launch(void (*kernel)(const void*), const void* paramet
   gridDim = {grid[0], grid[1], grid[2]};
   for (blockIdx.z = 0; blockIdx.z < grid[2]; ++blockIdx.z)
     for (blockIdx.y = 0; blockIdx.y < grid[1]; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < grid[0]; ++blockIdx.x) emulated::run_block(threads, dynamic_bytes);
+      for (blockIdx.x = rank; blockIdx.x < grid[0]; blockIdx.x += CLUSTER) emulated::run_block(threads, dynamic_bytes);
 }
+extern "C" void emulated_launch(void (*kernel)(const void*), const void* parameters, const unsigned* grid,
+                                unsigned threads, unsigned dynamic_bytes) {
+#if CLUSTER > 1
+  if (grid[0] % CLUSTER != 0) std::abort();
+  std::vector<std::thread> blocks;
+  for (unsigned rank = 0; rank < CLUSTER; ++rank)
+    blocks.emplace_back([=] {
+      emulated::shared_of[rank] = &emulated::marker;
+      emulated::meet();
+      launch_as(rank, kernel, parameters, grid, threads, dynamic_bytes);
+    });
+  for (std::thread& block : blocks) block.join();
+#else
+  launch_as(0, kernel, parameters, grid, threads, dynamic_bytes);
+#endif
+}
+#if CLUSTER > 1
+static void cluster_arrive() {
+  if (emulated::has_arrived[threadIdx.x]++) std::abort();
+}
+static void cluster_wait() {
+  if (!emulated::has_arrived[threadIdx.x]--) std::abort();
+  emulated::waits_for_cluster = true;
+  emulated::yield(emulated::Scope::block);
+}
+template <class T> static void put_in_block(int block, T* place, T value) {
+  *reinterpret_cast<T*>(emulated::shared_of[block] + (reinterpret_cast<char*>(place) - &emulated::marker)) = value;
+}
+#endif
 #define __syncthreads() emulated::yield(emulated::Scope::block)
 #define __syncwarp() emulated::yield()
 template <class T> static T __shfl_xor_sync(unsigned, T value, int mask) {

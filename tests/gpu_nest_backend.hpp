@@ -29,7 +29,7 @@ struct GpuNest {
       : bound(cuda_source_detail::bind_kernel(kernel, geometry)) {
     target.multiprocessors = multiprocessors;
     if (kernel.kind == KernelKind::contraction && take_product(is_aligned)) return;
-    if (bound.reduced.empty())
+    if (bound.reduced.empty() && kernel.kind != KernelKind::scatter)
       if (auto across = cuda_source_detail::build_transpose_nest(bound)) {
         nest = std::move(*across);
         return;

@@ -47,8 +47,10 @@
 #include <sinter/backend/cuda/source/reduction_sum.ipp>
 #include <sinter/backend/cuda/source/scalar.ipp>
 #include <sinter/backend/cuda/source/scan.ipp>
+#include <sinter/backend/cuda/source/scan_columns.ipp>
 #include <sinter/backend/cuda/source/scatter.ipp>
 #include <sinter/backend/cuda/source/scatter_nest.ipp>
+#include <sinter/backend/cuda/source/scatter_sorted.ipp>
 #include <sinter/backend/cuda/source/source.ipp>
 #include <sinter/backend/cuda/source/tensor.ipp>
 #include <sinter/backend/cuda/source/transpose.ipp>

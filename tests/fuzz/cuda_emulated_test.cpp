@@ -58,6 +58,11 @@ constexpr const char* scans[] = {
     "graph(%x: f32[s0, 8192], %y: f32[s0, 9100]) { return cumprod(add(mul(%x, 0.001), 1)) {axes=[1], reversed}, "
     "cummin(%y) {axes=[1], exclusive} }",
     "graph(%x: f64[s0, 9000]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1]} }",
+    // Columns in pieces and strips, where there are 40 of them; in one piece; with two scans.
+    "graph(%x: f32[700, s0], %y: f32[1, s0]) { return mul(cumsum(abs(add(%x, %y))) {axes=[0], exclusive}, %y) }",
+    "graph(%x: f64[1000, s0]) { return cumprod(add(mul(%x, 0.001), 1)) {axes=[0], reversed} }",
+    "graph(%x: i64[2, 300, s0]) { return cummax(%x) {axes=[1], exclusive, reversed} }",
+    "graph(%x: f32[600, s0]) { return cumsum(abs(%x)) {axes=[0]}, cummin(%x) {axes=[0]} }",
 };
 /// Operands and results in narrow memory: elementwise, rows, columns, scans, products, gathers.
 constexpr const char* narrow_memory[] = {
@@ -160,6 +165,28 @@ TEST_CASE("emulated CUDA C agrees with the oracle") {
   }
 }
 
+TEST_CASE("emulated CUDA C of rows that a cluster of blocks shares agrees with the oracle") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  std::size_t number = 0;
+  for (const char* text : {
+           "graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }",
+           "graph(%x: f64[s0, 33001]) { return log_softmax(%x) {axes=[1]} }",
+           "graph(%x: f32[s0, 34000], %w: f32[34000], %b: f32[34000]) { return layer_norm(%x, %w, %b) {axes=[1], "
+           "eps=1e-05} }",
+           "graph(%x: f32[s0, 33001], %y: f32[s0, 33001]) { return mul(%y, sub(%x, sum(mul(%x, %y)) {axes=[1], "
+           "keepdim})), amax(%x) {axes=[1]} }",
+           "graph(%x: i32[s0, 40000]) { return sub(%x, amin(%x) {axes=[1], keepdim}), argmax(%x) {axes=[1]} }",
+           "graph(%x: f32[s0, 300004]) { return softmax(%x) {axes=[1]} }",
+       }) {
+    if (!is_in_sample(number++)) continue;
+    EmulatedCuda emulated;
+    const Graph graph = parse_graph(text);
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+    INFO(text << plan->text());
+    CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{2})) == "");
+  }
+}
+
 TEST_CASE("emulated CUDA C of narrow memory agrees with the reference back end") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   std::size_t row = 0;
@@ -215,8 +242,17 @@ TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
       "graph(%i: i32[400], %v: f32[400, 200]) { return scatter_add(%i, mul(%v, 3)) {axes=[0], shape=[5, 200]} }");
   EmulatedCuda emulated;
   CHECK(first_difference(*build_plan(run_pipeline(rows), fused({&emulated})), rows, random_inputs(rows)) == "");
-  // By lists: many places, with some positions each; with so many that all indices are looked through; rows.
+  // By lists: many places, with some positions each; with so many that all indices are looked through; rows. Sorted, in
+  // one pass and in two: lists of single elements, short and long ones, and of rows.
   for (const char* text : {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+                           "  return scatter_add(rem(mul(%1, 7919), 501), %v) {axes=[0], shape=[501]}\n}",
+                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+                           "  return scatter_add(rem(mul(mul(%1, %1), 7919), 13), %v) {axes=[0], shape=[2000]}\n}",
+                           "graph(%v: f32[90000]) {\n  %1: i64[90000] = iota {axes=[0], shape=[90000], dtype=i64}\n"
+                           "  return scatter_add(rem(mul(mul(%1, %1), 7), 1201), %v) {axes=[0], shape=[3001]}\n}",
+                           "graph(%v: f32[9000, 33]) {\n  %1: i64[9000] = iota {axes=[0], shape=[9000], dtype=i64}\n"
+                           "  return scatter_add(rem(mul(%1, 7919), 40), %v) {axes=[0], shape=[40, 33]}\n}",
+                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
                            "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
                            "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
                            "  return scatter_add(mul(rem(%1, 7), 1000), %v) {axes=[0], shape=[8000]}\n}",

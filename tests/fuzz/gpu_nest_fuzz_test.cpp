@@ -111,9 +111,10 @@ TEST_CASE("nests of a GPU: the interpreter against the oracle") {
     const char *graph, *has;  // what the nest of one kernel has
   };
   constexpr Row rows[] = {
-      {"graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }", " online: "},
-      {"graph(%x: f64[s0, 20003]) { return log_softmax(%x) {axes=[1]} }", "rescale"},
-      {"graph(%x: f32[s0, 32000], %r: f32[s0, 32000]) { return softmax(mul(%x, %r)) {axes=[1]} }",
+      {"graph(%x: f32[s0, 300004]) { return softmax(%x) {axes=[1]} }", " online: "},
+      {"graph(%x: f64[s0, 200003]) { return log_softmax(%x) {axes=[1]} }", "rescale"},
+      {"graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }", "in one tile over 4096 lanes"},
+      {"graph(%x: f32[s0, 200000], %r: f32[s0, 200000]) { return softmax(mul(%x, %r)) {axes=[1]} }",
        "from shared b1[a1], the first"},
       {"graph(%x: f32[s0, 16100], %r: f32[s0, 16100], %w: f32[16100], %b: f32[16100]) { return layer_norm(add(%x, %r), "
        "%w, %b) {axes=[1], eps=1e-05} }",

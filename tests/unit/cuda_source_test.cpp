@@ -99,10 +99,38 @@ TEST_CASE("a scatter becomes CUDA C: atomics for integers, else by places, or in
     }
 }
 
-TEST_CASE("an update of single elements has lists: a thread for each short one, or a warp for each") {
+TEST_CASE("a row that no block holds is shared by a cluster where the device has them") {
+  for (const int capability : {80, 90}) {
+    KernelCase test_case;
+    Kernel& kernel = test_case.kernel;
+    kernel.kind = KernelKind::row;
+    kernel.axes = {AxisRole::parallel, AxisRole::reduced};
+    kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
+    const StrideClass any = StrideClass::any, unit = StrideClass::unit;
+    kernel.accesses = {{0, {any, unit}}, {1, {any, unit}}, {2, {any, unit}}};
+    kernel.body = {{.prim = Prim::load, .dtype = DType::f32, .access = 0},
+                   {.prim = Prim::load, .dtype = DType::f32, .access = 1},
+                   {.prim = Prim::reduce_add, .dtype = DType::f32, .args = {1}},
+                   {.prim = Prim::sub, .dtype = DType::f32, .args = {0, 2}}};
+    kernel.stores = {{.access = 2, .value = 3}};
+    test_case.geometry.extent[0] = 1000, test_case.geometry.extent[1] = 131072;
+    test_case.geometry.accesses.assign(3, {.stride = {131072, 1}});
+    cuda::Target target;
+    target.capability = capability;
+    const cuda::LaunchList list = cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0);
+    INFO(list.source);
+    CHECK((list.source.find("__cluster_dims__(8, 1, 1)") != std::string::npos) == (capability == 90));
+    CHECK(list.launches.at(0).grid[0] == (capability == 90 ? 8000u : 1000u));
+    std::string why;
+    if (cuda::has_nvrtc(&why))
+      CHECK_FALSE(cuda::compile_to_cubin(list.source, "row", architecture_of(capability)).empty());
+  }
+}
+
+TEST_CASE("an update of single elements has lists: sorted, in one or two passes, or a thread for each short one") {
   std::string why;
   const bool compiles = cuda::has_nvrtc(&why);
-  for (const std::int64_t places : {10000, 1000000}) {
+  for (const std::int64_t places : {1000, 10000, 1000000}) {
     KernelCase test_case;
     Kernel& kernel = test_case.kernel;
     kernel.kind = KernelKind::scatter;
@@ -121,11 +149,16 @@ TEST_CASE("an update of single elements has lists: a thread for each short one, 
     test_case.geometry.accesses[2].gather_stride = 1;
     const cuda::LaunchList list = bound(test_case);
     INFO(list.source);
-    const std::vector<std::string> short_lists{"sinter_clear", "sinter_count",   "sinter_place",
-                                               "sinter_fill",  "sinter_scatter", "sinter_long"};
-    const bool is_short = places == 1000000;  // one position for each place: else a hundred
-    CHECK(list.entries == std::vector<std::string>(short_lists.begin(), short_lists.end() - (is_short ? 0 : 1)));
-    CHECK(list.source.find("if ((unsigned long long)found >= ") != std::string::npos);
+    std::vector<std::string> wanted{"sinter_clear", "sinter_count",   "sinter_place",
+                                    "sinter_fill",  "sinter_scatter", "sinter_long"};
+    if (places < 1000000) {  // many positions for each place
+      wanted = {"sinter_count0", "sinter_starts0", "sinter_order0"};
+      if (places > 1024)
+        wanted.insert(wanted.end(), {"sinter_count1", "sinter_starts1", "sinter_order1", "sinter_bounds"});
+      wanted.push_back("sinter_scatter");
+    }
+    CHECK(list.entries == wanted);
+    CHECK(list.source.find("(unsigned long long)found >= ") != std::string::npos);
     if (compiles) CHECK_FALSE(cuda::compile_to_cubin(list.source, "scatter", architecture_of(80)).empty());
   }
 }

@@ -25,7 +25,8 @@ std::unique_ptr<GpuNest> nest_of(std::string_view graph) {
 }
 
 constexpr const char* softmax_graph = "graph(%x: f32[4096, 1000]) { return softmax(%x) {axes=[1]} }";
-constexpr const char* long_graph = "graph(%x: f32[64, 40004]) { return softmax(%x) {axes=[1]} }";
+constexpr const char* long_graph = "graph(%x: f32[64, 400004]) { return softmax(%x) {axes=[1]} }";
+constexpr const char* cluster_graph = "graph(%x: f32[64, 40004]) { return softmax(%x) {axes=[1]} }";
 constexpr const char* full_graph = "graph(%x: f32[1000, 1000]) { return sum(%x) {axes=[0, 1]} }";
 constexpr const char* column_graph = "graph(%x: f32[64, 100]) { return sum(%x) {axes=[0]} }";
 constexpr const char* scan_graph = "graph(%x: f32[4096, 1000]) { return mul(cumsum(abs(%x)) {axes=[1]}, abs(%x)) }";
@@ -104,6 +105,10 @@ const Mutation mutations[] = {
          if (loop.range == LoopRange::blocks) loop.step *= 2;
      },
      "blocks that are not one vector"},
+    {"a cluster of small blocks", cluster_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::stage)].count = 512; },
+     "a group of more than a block"},
+    {"a cluster for columns", column_graph, [](LoopNest& n) { n.loops[0].lanes = 2048; },
+     "a group of more than a block"},
     {"no rescaling", long_graph, [](LoopNest& n) { drop(n, NestNodeKind::rescale); }, "a value that is not there yet"},
     {"rescaled twice", long_graph, [](LoopNest& n) { repeat(n, NestNodeKind::rescale); }, "no sum of an online fold"},
     {"online without an exponential", full_graph,

@@ -260,7 +260,7 @@ SINTER_DECL CudaBackend::CudaBackend(Gpu& gpu)
                  std::to_string(driver_status().version) + "; " + gpu.name() + ", " +
                  std::to_string(gpu.target().multiprocessors) + " multiprocessors") {}
 
-SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(); }
+SINTER_DECL Limits CudaBackend::limits() const { return cuda::generator_limits(gpu_.target().capability); }
 
 SINTER_DECL std::vector<Schedule> CudaBackend::schedules(const Kernel& kernel) const {
   return cuda::generator_schedules(kernel);

@@ -50,8 +50,8 @@ struct JoinedAxes {
 
 /// Points are dealt out to `lanes` threads, `width` neighbours at a time, or (`is_row` false) point by point, each of
 /// them in `columns` columns. Each lane takes in its own in order. Lanes of a row are put together in halves in each
-/// warp, then warps in halves; lanes of columns in halves; teams of a product in order. A lane may have `parts`, to which
-/// its points of a tile go one each, and which are put together in order.
+/// warp, then the warps of each block in halves, then blocks in halves; lanes of columns in halves; teams of a product in
+/// order. A lane may have `parts`, to which its points of a tile go one each, and which are put together in order.
 struct LaneShape {
   std::int64_t lanes = 1, width = 1, columns = 1;
   std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones
@@ -65,14 +65,20 @@ void merge_lanes(const LaneShape& shape, Merge&& merge) {
   constexpr std::int64_t warp = 32;
   for (std::int64_t lane = 1; shape.is_in_order && lane < shape.lanes; ++lane) merge(0, 1, lane, 1);
   if (shape.is_in_order) return;
-  const std::int64_t inside = shape.is_row ? std::min(shape.lanes, warp) : shape.lanes;
-  for (std::int64_t first = 0; first < shape.lanes; first += inside)
-    for (std::int64_t half = inside / 2; half >= 1; half /= 2) merge(first, half, half, std::int64_t{1});
-  if (shape.has_warps_in_order)
-    for (std::int64_t warps = 1; warps < shape.lanes / inside; ++warps)
-      merge(std::int64_t{0}, std::int64_t{1}, warps, inside);
-  else
-    for (std::int64_t half = shape.lanes / inside / 2; half >= 1; half /= 2) merge(std::int64_t{0}, half, half, inside);
+  std::int64_t apart = 1;
+  const auto in_halves = [&](std::int64_t lanes) {
+    for (std::int64_t first = 0; first < shape.lanes; first += lanes)
+      for (std::int64_t half = lanes / apart / 2; half >= 1; half /= 2) merge(first, half, half, apart);
+    apart = lanes;
+  };
+  if (shape.is_row) in_halves(std::min(shape.lanes, warp));
+  if (shape.is_row && shape.has_warps_in_order) {
+    for (std::int64_t warps = 1; warps < shape.lanes / apart; ++warps)
+      merge(std::int64_t{0}, std::int64_t{1}, warps, apart);
+    return;
+  }
+  if (shape.is_row) in_halves(std::min<std::int64_t>(shape.lanes, most_block_lanes));
+  in_halves(shape.lanes);
 }
 
 template <class Cell>

@@ -18,8 +18,11 @@ SINTER_NAMESPACE_BEGIN
 /// How a loop's iterations run. `task`: independent of each other, shared out over threads when the kernel is bound.
 /// `vector`: `step` neighbouring iterations at once, one in each lane. On a GPU: `grid`: independent, each a
 /// thread's or a group's of `lanes` threads; `lanes`: shared out over the threads of such a group, `step` neighbours to
-/// a thread at a time. A loop over lanes walks several axes as one, row-major; so does a grid loop over blocks.
+/// a thread at a time. A loop over lanes walks several axes as one, row-major; so does a grid loop over blocks. More
+/// than `most_block_lanes` threads that share a row are several whole blocks, a cluster.
 enum class LoopMode : std::uint8_t { serial, vector, task, grid, lanes };
+
+inline constexpr int most_block_lanes = 1024;
 
 /// What becomes of the iterations that are left when no whole step is. `mask`: a step whose lanes beyond the end do
 /// nothing. `stepwise`: one iteration at a time.
@@ -76,8 +79,8 @@ struct Buffer {
 
 /// What stays written by hand. `gemm`: register tiles, packed panels, products of a vector, tensor cores. `transpose`:
 /// a tile of what is read across its rows passes through memory that threads share. `lists`: points by the place that
-/// the index `value` gives them, for later stages.
-enum class CallKind : std::uint8_t { gemm, transpose, lists };
+/// the index `value` gives them, for later stages; `sort`: those, the first point of each place first.
+enum class CallKind : std::uint8_t { gemm, transpose, lists, sort };
 
 /// How a call adds up: as the fold in it says, or in an order of the machine's own (tensor cores, a library).
 enum class CallOrder : std::uint8_t { stated, own };

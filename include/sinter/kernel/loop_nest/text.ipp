@@ -100,7 +100,9 @@ class NestText {
   }
 
   static std::string call(const Call& c) {
-    if (c.kind == CallKind::lists) return "call lists: points of " + axes(c.k) + " by place " + value(c.value);
+    if (c.kind == CallKind::lists || c.kind == CallKind::sort)
+      return (c.kind == CallKind::sort ? "call sort: points of " : "call lists: points of ") + axes(c.k) +
+             " by place " + value(c.value);
     const std::string tile = ": rows " + axes(c.m) + ", columns " + axes(c.n);
     if (c.kind == CallKind::transpose) return "call transpose" + tile;
     return "call gemm for " + value(c.value) + tile + ", sums along " + axes(c.k);
@@ -161,7 +163,9 @@ class NestText {
                               : loop.lanes == 1             ? "in order"
                               : loop.lanes <= 32 || !is_row ? "lanes in halves"
                               : k_.has_scan()               ? "lanes of a warp in halves, warps in order"
-                                                            : "lanes of a warp in halves, then warps";
+                              : loop.lanes <= most_block_lanes
+                                  ? "lanes of a warp in halves, then warps"
+                                  : "lanes of a warp in halves, then warps of a block, then blocks";
     switch (node.part) {
       case FoldPart::blocks: return "fold one block of " + over + ": " + lanes;
       case FoldPart::finish: return "fold " + over + " from its blocks: " + lanes;

@@ -95,6 +95,7 @@ class NestVerifier {
 
   void stage(std::size_t place) {
     ++stage_;
+    threads_ = nest_.nodes[place].count;
     lanes_ = 1;
     threads_ = nest_.nodes[place].count;
     at_ = {};
@@ -250,6 +251,7 @@ class NestVerifier {
     }
   }
 
+  bool is_row_stage() const { return (facts_.reduced >> nest_.vector_axis & 1) != 0 || stage_ > 1; }
   bool is_pieces(const Loop& l) const { return is_over_blocks(l) && l.axes == facts_.reduced; }
   /// The pieces that the reduced axes are cut into are the same for all.
   void check_pieces(std::size_t place, const Loop& l) {
@@ -276,7 +278,8 @@ class NestVerifier {
         require(l.tail == LoopTail::none && (is_over_blocks(l) || l.step == 1), place,
                 "steps that its range does not have");
         if (is_pieces(l)) return;
-        require(threads_ % l.lanes == 0, place, "a group of more threads than a block has");
+        require(l.lanes <= most_block_lanes ? threads_ % l.lanes == 0 : is_row_stage() && threads_ == most_block_lanes,
+                place, "a group of more than a block that is no cluster for a row");
         require((l.axes & facts_.reduced) == 0, place, "points of a reduced axis in the grid");
         return require(l.range == LoopRange::whole || (l.range == LoopRange::blocks && l.step == nest_.lanes &&
                                                        l.axes == axis_bit(nest_.vector_axis)),
@@ -348,8 +351,8 @@ class NestVerifier {
   }
   void barrier(std::size_t place) {
     require(!at_.is_in_lanes, place, "a barrier that not all threads of a group come to");
-    const bool is_row = (facts_.reduced >> nest_.vector_axis & 1) != 0 || stage_ > 1;
-    require(nest_.nodes[place].count != 0 || (is_row && lanes_ <= 32), place, "a group of more than a warp meets");
+    require(nest_.nodes[place].count != 0 || (is_row_stage() && lanes_ <= 32), place,
+            "a group of more than a warp meets");
     at_.has_barrier = true;
   }
   void rescale(std::size_t place) {
@@ -593,7 +596,7 @@ class NestVerifier {
   VariantKind kind_ = VariantKind::whole;
   int stage_ = 0, steps_ = 0;
   bool in_call_ = false;
-  int lanes_ = 1, threads_ = 0;  // of an item and of a block, on a GPU
+  int lanes_ = 1, threads_ = 0;  // of an item, on a GPU, and of a block
   std::int64_t piece_ = 0;       // points of the blocks that the reduced axes are cut into there
   bool in_turn_ = false;         // something was computed since the scan around this place began, and not for a step
   SmallVector<InstId, 64> for_step_;

@@ -36,7 +36,9 @@ class NestRecords {
     header(nest_.is_on_gpu ? nest_.calls.size() <= 1 : nest_.calls.size() == is_product, "not one call for a product");
     const bool is_scatter = kernel.kind == KernelKind::scatter;
     for (const Call& call : nest_.calls)
-      header(is_scatter ? is_by_index(call) : call.kind == CallKind::gemm ? is_gemm(call) : is_transpose(call),
+      header(is_scatter                    ? is_by_index(call)
+             : call.kind == CallKind::gemm ? is_gemm(call)
+                                           : is_transpose(call),
              "a call of what is no product");
     for (const Buffer& buffer : nest_.buffers)
       header(buffer.value < kernel.body.size() && (buffer.axes >> kernel.rank()) == 0, "a buffer of no value, or axis");
@@ -58,7 +60,8 @@ class NestRecords {
   }
   bool is_by_index(const Call& call) const {
     const Kernel& kernel = *nest_.kernel;
-    return call.kind == CallKind::lists && call.value == kernel.stores[0].index && (call.k >> kernel.rank()) == 0;
+    return (call.kind == CallKind::lists || call.kind == CallKind::sort) && call.value == kernel.stores[0].index &&
+           (call.k >> kernel.rank()) == 0;
   }
   bool is_gemm(const Call& call) const {
     const Kernel& kernel = *nest_.kernel;

@@ -204,21 +204,21 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   /// Rows that are longer than registers: their start stays in shared memory, the first walk puts it there. It is worth
   /// it where at least half of a row fits: its block has the processor to itself.
   void find_shared() {
-    if (shape_.lanes != 1024) return;
+    if (shape_.threads() != most_block_lanes) return;
     InstList loads;
     std::int64_t tile_bytes = 0;
     for (const InstId id : needs_[0]) {
       if (b_.inst(id).prim != Prim::load || !nest_.places[id].is_vector || b_.is_shared_by_rows(id)) continue;
       if (!is_read_again(id)) continue;
       loads.push_back(id);
-      tile_bytes += shape_.tile() * size_of(b_.inst(id).dtype);
+      tile_bytes += shape_.tile() / shape_.cluster * size_of(b_.inst(id).dtype);
     }
     if (loads.empty()) return;
     constexpr std::int64_t for_lanes = 4096;  // what reductions put together
     const std::int64_t tiles = quotient_up(shape_.length, shape_.tile()),
                        kept = std::min(
                            tiles, (static_cast<std::int64_t>(options_.device.shared_bytes) - for_lanes) / tile_bytes);
-    if (kept * 2 < tiles) return;
+    if (kept * (shape_.cluster > 1 ? 8 : 2) < tiles) return;
     for (const InstId id : loads)
       nest_.buffers.push_back({id, mask_of(b_.reduced), BufferSpace::shared, kept * shape_.tile()});
     shared_ = loads.size();

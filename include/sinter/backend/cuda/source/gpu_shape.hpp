@@ -42,6 +42,7 @@ struct ThreadShape {
   int width = 1;             // elements per access along the vector axis
   int steps = 1;             // accesses per thread and tile
   int lanes = 1;             // threads that share a row or a column; a power of two
+  int cluster = 1;           // blocks that these are in, where they are more than one has
   int groups = 1;            // rows, or vectors of columns, per block
   bool is_resident = false;  // one tile holds the row: values are loaded and computed once
   bool loads_late = false;   // resident only because what all rows share is loaded step by step, when it is used
@@ -50,7 +51,7 @@ struct ThreadShape {
   std::int64_t length = 1;   // points of the reduced axes
   std::int64_t splits = 1, chunk = 1;  // pieces of the reduced range, and their length
 
-  int threads() const { return lanes * groups; }
+  int threads() const { return lanes * groups / cluster; }  // of a block
   std::int64_t tile() const { return std::int64_t{lanes} * steps * (is_column ? 1 : width); }
 };
 ThreadShape choose_reduction(const BoundKernel& bound, const GpuNestOptions& options, const KeptWalks& walks);

@@ -4,6 +4,7 @@
 #include <sinter/backend/cuda/source/gpu_shape.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/loop_nest/loop_nest.hpp>
 
 #include <algorithm>
 #include <string>
@@ -100,6 +101,40 @@ inline int full_walks(const BoundKernel& bound) {
   return walks;
 }
 
+/// Blocks of 1024 threads share a row that one of them can hold neither in registers nor, where it is read once, in
+/// shared memory, or that leaves processors idle since there are few. As few blocks as hold it in registers, or the
+/// most there are, whose shared memory keeps the start of it. Numbers of elements of a thread as measured on an H200:
+/// more blocks meet later, with more elements a block has fewer loads under way; what all rows share comes late.
+inline void choose_cluster(const BoundKernel& bound, const GpuNestOptions& options, const KeptWalks& walks,
+                           ThreadShape& shape) {
+  constexpr int first_capability = 90, most_blocks = 8, block = most_block_lanes;
+  constexpr std::int64_t least_elements = 8, many_elements = 32;
+  if (options.device.capability < first_capability || shape.lanes != block || options.is_grouped) return;
+  const auto held = [&](int blocks) {
+    return quotient_up(quotient_up(shape.length, shape.width), std::int64_t{blocks} * block) * shape.width;
+  };
+  const bool is_heavy = bound.kernel.body.size() > 48, has_shared_loads = walks.words > walks.own_words;
+  const std::int64_t usual = is_heavy           ? 8
+                             : has_shared_loads ? many_elements
+                                                : 20,
+                     most = std::max(usual, is_heavy ? 8 : many_elements / walks.own_words),
+                     shared = static_cast<std::int64_t>(options.device.shared_bytes);
+  const bool fits_alone = shape.is_resident || (walks.own_words == 1 &&
+                                                4 * shape.length <= (has_shared_loads ? shared : shared + shared / 5));
+  int blocks = 1;
+  while (!fits_alone && blocks < most_blocks && (blocks == 1 || held(blocks) > usual)) blocks *= 2;
+  while (blocks < most_blocks && held(blocks) >= 2 * least_elements &&
+         shape.items * blocks * 2 <= options.device.multiprocessors)
+    blocks *= 2;
+  if (blocks == 1) return;
+  shape.cluster = blocks;
+  shape.lanes = block * blocks;
+  shape.is_resident = held(blocks) <= most;
+  shape.loads_late = shape.is_resident && held(blocks) < many_elements;
+  if (shape.is_resident) shape.steps = static_cast<int>(held(blocks) / shape.width);
+  else if (has_shared_loads && walks.own_words > 1) shape.steps = std::min(shape.steps, 2);  // else registers run out
+}
+
 inline void choose_row(const BoundKernel& bound, const GpuNestOptions& options, const KeptWalks& walks,
                        ThreadShape& shape) {
   const std::int64_t vectors = quotient_up(shape.length, shape.width);
@@ -135,6 +170,7 @@ inline void choose_row(const BoundKernel& bound, const GpuNestOptions& options, 
     shape.steps =
         static_cast<int>(std::clamp<std::int64_t>(quotient_up(vectors, shape.lanes), 1, is_heavy ? 2 : usual_steps));
   }
+  if (rereads && !accesses) choose_cluster(bound, options, walks, shape);
   shape.groups = std::max(1, 128 / shape.lanes);
 }
 

@@ -32,7 +32,9 @@ inline ThreadShape shape_of(const LoopNest& nest, std::size_t stage, const Bound
     shape.is_resident = loop.range == LoopRange::single;
     shape.is_exact = loop.tail == LoopTail::none;
   }
-  shape.groups = nest.nodes[stage].count / shape.lanes;
+  const int threads = nest.nodes[stage].count;
+  shape.groups = std::max(1, threads / shape.lanes);
+  shape.cluster = std::max(1, shape.lanes / threads);
   shape.splits = std::max<std::int64_t>(1, quotient_up(shape.length, shape.chunk));
   return shape;
 }
@@ -44,10 +46,11 @@ class ReductionWriter {
 
   void run() {
     w.set_vector(shape.vector_axis, shape.width);
-    const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads());
+    const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads(), 1, shape.cluster);
     place_ = write_place();
     write_body(first_stage);
-    w.add_step(entry, quotient_up(shape.items, shape.groups), shape.splits, shape.threads(), shared_bytes());
+    w.add_step(entry, quotient_up(shape.items, shape.groups) * shape.cluster, shape.splits, shape.threads(),
+               shared_bytes());
     if (shape.splits > 1) write_finish(nest.nodes[first_stage].end);
   }
 
@@ -91,11 +94,17 @@ class ReductionWriter {
     const std::string lanes = str(shape.lanes), groups = str(shape.groups);
     if (shape.is_column) {
       w.line("const int group = (int)(threadIdx.x % " + groups + "), lane = (int)(threadIdx.x / " + groups + ");");
+    } else if (shape.cluster > 1) {
+      const std::string blocks = str(shape.cluster);
+      w.line("const int group = 0, rank = (int)(blockIdx.x % " + blocks + "), lane = rank * " + str(shape.threads()) +
+             " + (int)threadIdx.x;");
+      w.line("cluster_arrive();");
     } else {
       w.line("const int lane = (int)(threadIdx.x % " + lanes + "), group = (int)(threadIdx.x / " + lanes + ");");
     }
     const std::string items = w.number("items", shape.items);
-    w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
+    if (shape.cluster > 1) w.line("const I wanted = (I)blockIdx.x / " + str(shape.cluster) + ";");
+    else w.line("const I wanted = (I)blockIdx.x * " + groups + " + group;");
     w.line("const bool is_live = wanted < " + items + ";");
     w.line("const I item = is_live ? wanted : " + items + " - 1;");
     IndexNames place = w.decode("item", bound.parallel, shape.is_column ? shape.width : 1);
@@ -312,7 +321,8 @@ class ReductionWriter {
     return static_cast<unsigned>(bytes);
   }
   std::int64_t bytes_in_shared(const Buffer& buffer) const {
-    return buffer.space == BufferSpace::shared ? buffer.points * size_of(bound.inst(buffer.value).dtype) : 0;
+    return buffer.space == BufferSpace::shared ? buffer.points / shape.cluster * size_of(bound.inst(buffer.value).dtype)
+                                               : 0;
   }
   void declare_shared() {
     std::int64_t place = 0;
@@ -323,7 +333,8 @@ class ReductionWriter {
         w.line("const I in_shared = " + str(buffer.points) + ";");
       }
       const std::string pack = "Pack<" + type(buffer.value) + ", " + str(shape.width) + ">";
-      w.line(pack + "* const kept" + str(buffer.value) + " = (" + pack + "*)(row_start + " + str(place) + ") + lane;");
+      w.line(pack + "* const kept" + str(buffer.value) + " = (" + pack + "*)(row_start + " + str(place) +
+             (shape.cluster > 1 ? ") + threadIdx.x;" : ") + lane;"));
       place += bytes_in_shared(buffer);
     }
   }
@@ -331,7 +342,7 @@ class ReductionWriter {
   // A thread reads what it wrote itself, so nothing waits.
   std::string shared_place(InstId id) const {
     return "kept" + str(id) + "[((int)t / " + str(shape.tile()) + " * " + str(shape.steps) + " + i) * " +
-           str(shape.lanes) + "]";
+           str(shape.threads()) + "]";
   }
   std::string shared_pack(InstId id) const { return "Pack<" + type(id) + ", " + str(shape.width) + "> p"; }
   std::string each_of_vector() const { return "for (int j = 0; j < " + str(shape.width) + "; ++j) "; }
@@ -419,6 +430,8 @@ class ReductionWriter {
   /// Declares v<id>, the same in all lanes.
   void put_together(InstId id) {
     const std::string v = "v" + str(id);
+    if (shape.cluster > 1 && !has_met_) w.line("cluster_wait();");
+    has_met_ = true;
     w.name[id] = !shape.is_column ? v : w.is_along(id) ? v + "[j]" : v + "[0]";
     if (is_fold(id)) return put_fold_together(id);
     SumText text = sum(id);
@@ -445,7 +458,7 @@ class ReductionWriter {
     FoldText text = fold(id);
     if (is_holder(id)) {
       if (shape.is_column) text.put_columns_together();
-      else text.put_row_together(shape.lanes, in_finish_);
+      else text.put_row_together(in_finish_);
       if (shape.splits > 1) text.write_partial(partial_place(id), outputs());
     }
     if (shape.splits == 1) text.declare_result(id, shape.is_column);
@@ -455,7 +468,12 @@ class ReductionWriter {
 
   /// By the first lane, when all have read.
   void open_outer_stores(const NestNode& barrier) {
-    w.line(barrier.count != 0 ? "__syncthreads();" : "__syncwarp();");
+    if (shape.cluster > 1) {
+      w.line("cluster_arrive();");
+      w.line("cluster_wait();");
+    } else {
+      w.line(barrier.count != 0 ? "__syncthreads();" : "__syncwarp();");
+    }
     w.open("if (lane == 0 && is_live)");
   }
   void write_outer_store(const Store& store) {
@@ -528,7 +546,7 @@ class ReductionWriter {
   std::vector<bool> is_kept_;  // of a resident row
   OnlineSum online_;
   int outer_stores_ = 0;  // that are written
-  bool in_finish_ = false, has_buffers_ = false, has_scratch_ = false;
+  bool in_finish_ = false, has_buffers_ = false, has_scratch_ = false, has_met_ = false;
 };
 
 SINTER_DECL void write_reduction(Writer& writer, const LoopNest& nest) { ReductionWriter(writer, nest).run(); }

@@ -36,7 +36,7 @@ class FoldText {
   /// Neighbours among `lanes` threads exchange states until all have that of all. A rolled loop is shorter to compile.
   void shuffle(const std::vector<std::string>& state, int lanes, bool is_rolled);
   /// The state of a row's threads, in all of them.
-  void put_row_together(int lanes, bool is_rolled);
+  void put_row_together(bool is_rolled);
   void put_columns_together();
   /// Declares v<result> for a result of this fold, from the state that is put together.
   void declare_result(InstId result, bool is_array);
@@ -54,6 +54,7 @@ class FoldText {
   void run(const ScalarProgram& program, const std::vector<std::string>& arguments,
            const std::vector<std::string>& targets);
   std::string partials(std::size_t number, std::int64_t place);
+  void put_cluster_together(bool is_rolled);
 
   Writer& w;
   const ThreadShape& shape;

@@ -104,7 +104,8 @@ SINTER_DECL void FoldText::shuffle(const std::vector<std::string>& state, int la
   w.close();
 }
 
-SINTER_DECL void FoldText::put_row_together(int lanes, bool is_rolled) {
+SINTER_DECL void FoldText::put_row_together(bool is_rolled) {
+  const int lanes = shape.lanes / shape.cluster;  // of a block
   if (lanes > 1) shuffle(sums(""), std::min(lanes, 32), is_rolled);
   if (lanes <= 32) return;
   const std::string warps = str(lanes / 32), first = "if (threadIdx.x % 32 == 0) ";
@@ -118,6 +119,22 @@ SINTER_DECL void FoldText::put_row_together(int lanes, bool is_rolled) {
     w.line(sum(n) + " = shared" + str(id_) + "_" + std::to_string(n) + "[group * " + warps + " + (int)(threadIdx.x % " +
            warps + ")];");
   shuffle(sums(""), lanes / 32, is_rolled);
+  if (shape.cluster > 1) put_cluster_together(is_rolled);
+}
+
+/// Each block has the states of all blocks, and merges them in their order.
+SINTER_DECL void FoldText::put_cluster_together(bool is_rolled) {
+  const std::string blocks = str(shape.cluster);
+  const auto met = [&](std::size_t n) { return "met" + str(id_) + "_" + std::to_string(n); };
+  for (std::size_t n = 0; n < numbers(); ++n) w.line("__shared__ " + type(n) + " " + met(n) + "[" + blocks + "];");
+  w.open("if (threadIdx.x < " + blocks + ")");
+  for (std::size_t n = 0; n < numbers(); ++n)
+    w.line("put_in_block((int)threadIdx.x, " + met(n) + " + rank, " + sum(n) + ");");
+  w.close();
+  w.line("cluster_arrive();");
+  w.line("cluster_wait();");
+  for (std::size_t n = 0; n < numbers(); ++n) w.line(sum(n) + " = " + met(n) + "[threadIdx.x % " + blocks + "];");
+  shuffle(sums(""), shape.cluster, is_rolled);
 }
 
 /// Element j of a thread's state number n lies in scratch at (n * width + j) * threads, in units of eight bytes.

@@ -43,6 +43,7 @@ class SumText {
   /// Neighbours among `lanes` threads exchange values until all have that of all. A rolled loop is shorter to compile.
   void shuffle(const std::string& value, int lanes, bool is_rolled);
   std::string partials(std::int64_t place);
+  void put_cluster_together();
 
   Writer& w;
   const ThreadShape& shape;

@@ -48,7 +48,7 @@ SINTER_DECL void SumText::shuffle(const std::string& value, int lanes, bool is_r
 }
 
 SINTER_DECL void SumText::put_row_together() {
-  const int lanes = shape.lanes;
+  const int lanes = shape.lanes / shape.cluster;  // of a block
   const std::string v = "v" + str(id_), shared = "shared" + str(id_), warps = str(lanes / 32);
   if (lanes > 1) shuffle(sum_, std::min(lanes, 32), false);
   if (lanes <= 32) {
@@ -60,6 +60,18 @@ SINTER_DECL void SumText::put_row_together() {
   w.line("__syncthreads();");
   w.line(type() + " " + v + " = " + shared + "[group * " + warps + " + (int)(threadIdx.x % " + warps + ")];");
   shuffle(v, lanes / 32, false);
+  if (shape.cluster > 1) put_cluster_together();
+}
+
+/// Each block has what all blocks have, in their order.
+SINTER_DECL void SumText::put_cluster_together() {
+  const std::string v = "v" + str(id_), met = "met" + str(id_), blocks = str(shape.cluster);
+  w.line("__shared__ " + type() + " " + met + "[" + blocks + "];");
+  w.line("if (threadIdx.x < " + blocks + ") put_in_block((int)threadIdx.x, " + met + " + rank, " + v + ");");
+  w.line("cluster_arrive();");
+  w.line("cluster_wait();");
+  w.line(v + " = " + met + "[threadIdx.x % " + blocks + "];");
+  shuffle(v, shape.cluster, false);
 }
 
 SINTER_DECL void SumText::put_columns_together(ColumnScratch scratch) {

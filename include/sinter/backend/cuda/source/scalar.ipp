@@ -267,6 +267,20 @@ inline constexpr Helper machine_table[] = {
     {"dynamic_shared(",
      "static __device__ __forceinline__ unsigned char* dynamic_shared() { extern __shared__ __align__(128) unsigned "
      "char dynamic_memory[]; return dynamic_memory; }\n"},
+    // Blocks of a cluster. A block may be written to when all have arrived, and read what was written when they have
+    // again.
+    {"cluster_arrive(",
+     "static __device__ __forceinline__ void cluster_arrive() { asm volatile(\"barrier.cluster.arrive;\" : : : "
+     "\"memory\"); }\n"},
+    {"cluster_wait(",
+     "static __device__ __forceinline__ void cluster_wait() { asm volatile(\"barrier.cluster.wait;\" : : : "
+     "\"memory\"); "
+     "}\n"},
+    {"put_in_block(",  // where this block has `place`
+     "template <class T> static __device__ __forceinline__ void put_in_block(int block, T* place, T value) { unsigned "
+     "long long there; asm volatile(\"mapa.u64 %0, %1, %2;\" : \"=l\"(there) : \"l\"(place), \"r\"(block)); *(T*)there "
+     "= "
+     "value; }\n"},
     {"copy_async<",  // zeros where the source is not inside
      "template <int bytes> static __device__ __forceinline__ void copy_async(void* to, const void* from, bool "
      "is_inside) { const unsigned place = (unsigned)__cvta_generic_to_shared(to); "

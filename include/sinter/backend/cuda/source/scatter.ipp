@@ -5,6 +5,7 @@
 #include <sinter/backend/cuda/source/scatter.hpp>
 
 #include <sinter/backend/cuda/source/scatter_nest.hpp>
+#include <sinter/backend/cuda/source/scatter_sorted.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -30,30 +31,37 @@ class ScatterWriter {
 
  private:
   /// Where a warp finds what is meant for its place.
-  enum class Hits : std::uint8_t { all_indices, list };
+  enum class Hits : std::uint8_t { all_indices, list, sorted };
 
   void write_stage(std::size_t stage) {
     const Loop* places = nullptr;
     const NestNode* update = nullptr;
     Hits hits = Hits::all_indices;
+    bool has_short_lists = false;
     threads_ = nest.nodes[stage].count;
     for (std::size_t at = stage + 1; at < nest.nodes[stage].end; ++at) {
       const NestNode& node = nest.nodes[at];
-      if (node.kind == NestNodeKind::call) return write_lists_of_places();
+      if (node.kind == NestNodeKind::call) return write_call(nest.calls[node.first].kind);
       if (node.kind == NestNodeKind::update) update = &node;
       if (node.kind != NestNodeKind::loop) continue;
       const Loop& loop = nest.loop_of(node);
       if (is_over_places(loop)) places = &loop;
+      has_short_lists |= loop.range == LoopRange::short_places;
       if (loop.range == LoopRange::block) elements_ = loop.copies;
-      if (loop.range == LoopRange::listed) hits = Hits::list;
+      if (loop.range == LoopRange::listed) hits = is_sorted() ? Hits::sorted : Hits::list;
     }
     if (update == nullptr) return write_check();
     if (update->axis == static_cast<std::uint16_t>(UpdateOrder::atomic)) return write_atomic();
     if (places == nullptr) return write_in_order();
-    if (places->range == LoopRange::short_places) return write_by_short_lists(places->step);
+    if (hits == Hits::sorted && bound.points(axes_.free) == 1)
+      return write_sorted_elements(has_short_lists ? places->step : 0);
+    if (hits == Hits::sorted) return write_sorted_rows();
+    if (has_short_lists) return write_by_short_lists(places->step);
     if (places->range == LoopRange::long_places) return write_by_long_lists();
     write_by_places(hits);
   }
+  bool is_sorted() const { return !nest.calls.empty() && nest.calls[0].kind == CallKind::sort; }
+  void write_call(CallKind kind) { kind == CallKind::sort ? write_sort() : write_lists_of_places(); }
 
   /// Pairs of a place and what lies around it; and of a position and what lies around it.
   std::int64_t place_count() const { return bound.points(axes_.free_indexed) * extent(); }
@@ -322,6 +330,16 @@ class ScatterWriter {
     w.line("to[c] = " + w.offset(store_.access, inside_at) + " + place * " + place_stride() + ";");
     w.line("sum[c] = " + old_value("(" + target() + ")[to[c]]") + ";");
     w.close();
+    if (hits == Hits::sorted) {
+      w.line("const unsigned* const own = sorted + starts[item];");
+      w.line("const unsigned count = ends[item] - starts[item];");
+      w.line("#pragma unroll 4");
+      w.open("for (unsigned done = 0; done < count; ++done)");
+      w.line("const I hit = (I)own[done];");
+      take_in(at, inner);
+      w.close();
+      return write_sums(inner);
+    }
     // To look for the next one in a long list takes longer than to look through all indices.
     if (hits == Hits::list) {
       w.open("if ((long long)count * count <= " + indices + ")");
@@ -348,6 +366,9 @@ class ScatterWriter {
     w.close();
     w.close();
     if (hits == Hits::list) w.close();
+    write_sums(inner);
+  }
+  void write_sums(const std::string& inner) {
     w.line("#pragma unroll");
     w.line(each_element() + " if ((I)blockIdx.y * " + Writer::str(elements_ * 32) + " + lane + c * 32 < " + inner +
            ") (" + target() + ")[to[c]] = sum[c];");
@@ -367,6 +388,128 @@ class ScatterWriter {
     w.line("const I wanted = (I)blockIdx.y * " + Writer::str(elements_ * 32) + " + lane + c * 32, i = wanted < " +
            inner + " ? wanted : 0;");
     return axes_.free.empty() ? at : joined(at, w.decode("i", axes_.free));
+  }
+
+  // ---- sorted
+
+  PositionSort sort() const { return {w, place_count(), position_count()}; }
+  void write_sort() {
+    PositionSort sorted = sort();
+    sorted.write([&](bool is_first) { write_key(is_first); });
+    w.add_workspace(sorted.workspace_bytes());
+  }
+  void write_key(bool is_first) {
+    const std::string indices = w.number("indices", bound.points(axes_.colliding));
+    w.line("const I outside = item / " + indices + ";");
+    w.line("const unsigned position = (unsigned)(item - outside * " + indices + ");");
+    IndexNames at;
+    if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
+    if (!axes_.colliding.empty()) at = joined(at, w.decode("(I)position", axes_.colliding));
+    read_index(at);
+    if (is_first) w.line("const bool is_in = gather_ok(found, " + extent_name() + ", a.fault, a.tag);");
+    else w.line("const bool is_in = !(" + is_out_of_range() + ");");
+    w.line("const unsigned key = (unsigned)(outside * " + w.number("places", extent()) + " + (I)found);");
+  }
+  /// A warp for each place, or for 32 of them where there are short lists: a thread takes in one of those.
+  void write_sorted_elements(std::int64_t short_list) {
+    const bool are_short = short_list != 0;
+    const std::string entry = w.entry("scatter", threads_), group = are_short ? "32" : "1";
+    skip_after_fault();
+    sort().declare_lists();
+    w.line("const int lane = (int)threadIdx.x % 32;");
+    w.line("const I first = ((I)blockIdx.x * " + warps() + " + (int)threadIdx.x / 32) * " + group + ";");
+    if (are_short) {
+      w.line("const I item = first + lane;");
+      w.line("const unsigned count = item < " + w.number("items", place_count()) +
+             " ? ends[item] - starts[item] : 0u;");
+      w.open("if (count > 0u && count <= " + Writer::str(short_list) + "u)");
+      const IndexNames point = open_place();
+      w.open("for (unsigned done = 0; done < count; ++done)");
+      w.line("const I hit = (I)own[done];");
+      const std::string value = value_at(store_.value, joined(point, hit_names("hit")));
+      w.line("sum = " + combined_with("sum", value) + ";");
+      w.close();
+      w.line("(" + target() + ")[to] = sum;");
+      w.close();
+      w.line("unsigned left = __ballot_sync(0xffffffffu, count > " + Writer::str(short_list) + "u);");
+      w.open("for (; left != 0u; left &= left - 1u)");
+      w.line("const I item = first + (I)__ffs((int)left) - 1;");
+    } else {
+      w.line("const I item = first;");
+      w.line("if (item >= " + w.number("items", place_count()) + " || ends[item] == starts[item]) return;");
+      w.open("");
+    }
+    write_long_list();
+    w.close();
+    w.close();
+    w.add_step(entry, quotient_up(place_count(), are_short ? threads_ : threads_ / 32), 1, threads_);
+  }
+  /// Declares `own`, `to` and `sum` of the single element of place `item`.
+  IndexNames open_place() {
+    w.line("const unsigned* const own = sorted + starts[item];");
+    w.line("const I outside = item / " + w.number("places", extent()) + ";");
+    w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
+    IndexNames at;
+    if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
+    const IndexNames point = axes_.free.empty() ? at : joined(at, w.decode("(I)0", axes_.free));
+    w.line("const I to = " + w.offset(store_.access, point) + " + place * " + place_stride() + ";");
+    w.line(value_type(dtype_) + " sum = " + old_value("(" + target() + ")[to]") + ";");
+    return point;
+  }
+  IndexNames hit_names(const std::string& hit) {
+    return axes_.colliding.empty() ? IndexNames{} : w.decode(hit, axes_.colliding);
+  }
+  /// 128 values at a time lie in the lanes, and all lanes take them in, in order.
+  void write_long_list() {
+    w.line("const unsigned hits = ends[item] - starts[item];");
+    const IndexNames point = open_place();
+    w.line(value_type(dtype_) + " values[4], next[4];");
+    w.open("const auto load_next = [&](unsigned base)");
+    w.unroll("for (int c = 0; c < 4; ++c)");
+    w.line("const unsigned k = base + (unsigned)(c * 32 + lane);");
+    w.line("const I hit = (I)own[k < hits ? k : hits - 1u];");
+    const std::string value = value_at(store_.value, joined(point, hit_names("hit")));
+    w.line("next[c] = " + value + ";");
+    w.close();
+    w.close(";");
+    w.line("load_next(0u);");
+    w.open("for (unsigned base = 0; base < hits; base += 128u)");
+    w.line("#pragma unroll");
+    w.line("for (int c = 0; c < 4; ++c) values[c] = next[c];");
+    w.line("load_next(base + 128u);");
+    w.unroll("for (int c = 0; c < 4; ++c)");
+    w.line("const unsigned done = base + (unsigned)c * 32u;");
+    w.open("if (done + 32u <= hits)");
+    w.unroll("for (int l = 0; l < 32; ++l)");
+    take_in_lane();
+    w.close();
+    w.close();
+    w.open("else");
+    w.open("for (int l = 0; done + (unsigned)l < hits; ++l)");
+    take_in_lane();
+    w.close();
+    w.close();
+    w.close();
+    w.close();
+    w.line("if (lane == 0) (" + target() + ")[to] = sum;");
+  }
+  void take_in_lane() {
+    w.line("const " + value_type(dtype_) + " newer = __shfl_sync(0xffffffffu, values[c], l);");
+    w.line("sum = " + combined_with("sum", "newer") + ";");
+  }
+  /// A warp for 128 elements of a place.
+  void write_sorted_rows() {
+    const std::string entry = w.entry("scatter", threads_);
+    w.line("const int lane = (int)threadIdx.x % 32;");
+    w.line("const I item = (I)blockIdx.x * " + warps() + " + (int)threadIdx.x / 32;");
+    w.line("if (item >= " + w.number("items", place_count()) + ") return;");
+    skip_after_fault();
+    sort().declare_lists();
+    w.line("if (ends[item] == starts[item]) return;");
+    write_place(Hits::sorted);
+    w.close();
+    w.add_step(entry, quotient_up(place_count(), threads_ / 32), quotient_up(bound.points(axes_.free), elements_ * 32),
+               threads_);
   }
 
   void write_in_order() {

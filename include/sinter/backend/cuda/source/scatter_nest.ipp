@@ -1,14 +1,16 @@
-// Four methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
+// Five methods. Atomics: a thread for each value, where the combiner is exact (sums and extrema of integers). By
 // places: a warp owns one place of the gathered axis and 128 elements of what lies inside it, looks through all
 // indices, and takes in what is meant for it. By lists: points are first collected for each place, and a warp takes in
 // those of its own, the first point first; where a place is one element and lists are short on average, a thread does
-// so for a short list, and a warp of a launch after it for a long one. In order: a thread owns one point of the axes
-// along which places differ and goes through all others, changing memory. The last three are chosen by an estimate of
-// their time, and combine in the same order.
+// so for a short list, and a warp of a launch after it for a long one. Sorted: points are sorted by their places, and a
+// thread takes in a short list, a warp a long one. In order: a thread owns one point of the axes along which places
+// differ and goes through all others, changing memory. The last four are chosen by an estimate of their time, and
+// combine in the same order.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter_nest.hpp>
 
+#include <sinter/backend/cuda/source/scatter_sorted.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/verify.hpp>
@@ -44,6 +46,8 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     if (is_atomic()) {
       build_check();
       build_atomic();
+    } else if (can_sort() && sorted() < std::min({by_places(), by_lists(), in_order()})) {
+      build_sorted();
     } else if (list_bytes() <= most_list_bytes && by_lists() < std::min(by_places(), in_order())) {
       build_by_lists();
     } else {
@@ -58,11 +62,14 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
 
  private:
   static constexpr std::int64_t most_list_bytes = std::int64_t{1} << 30;
+  static constexpr double look = 2.5e-7;  // of a warp that waits for 32 indices
 
   // ---- choices
 
   double number(const AxisList& axes) const { return static_cast<double>(b_.points(axes)); }
   std::int64_t extent() const { return b_.geometry.accesses[store_.access].gather_extent; }
+  std::int64_t place_count() const { return b_.points(axes_.free_indexed) * extent(); }
+  std::int64_t position_count() const { return b_.points(axes_.free_indexed) * b_.points(axes_.colliding); }
   bool is_atomic() const {
     const DType dtype = b_.inst(store_.value).dtype, in_memory = b_.dtype_of(store_.access);
     const bool has_atomic = store_.combine != Combine::none && store_.combine != Combine::mul,
@@ -70,9 +77,7 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     return has_atomic && (is_whole || in_memory == DType::u64);
   }
   /// For each place two numbers, for each point two, and two more: see the writer.
-  std::int64_t list_bytes() const {
-    return 4 * (2 * b_.points(axes_.free_indexed) * (extent() + b_.points(axes_.colliding)) + 2);
-  }
+  std::int64_t list_bytes() const { return 4 * (2 * (place_count() + position_count()) + 2); }
   /// Is what lies at a place one element, and are lists short on average?
   bool has_short_lists() const { return b_.points(axes_.free) == 1 && b_.points(axes_.colliding) <= 4 * extent(); }
   double warps_of_place() const {
@@ -86,8 +91,17 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
                  mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
     return mean * mean <= indices ? mean * (mean / 32 + 1) * 0.6e-11 : indices / 32 * 1.2e-11;
   }
+  /// One list, whose warp waits for each look.
+  double seconds_of_chain() const {
+    if (has_short_lists()) return 0;
+    const double indices = number(axes_.colliding),
+                 mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
+    return look * (mean * mean <= indices ? mean * (mean / 32 + 1) : indices / 32);
+  }
   double by_places() const {
-    return warps_of_place() * static_cast<double>(extent()) * (number(axes_.colliding) / 32 + 4) * 1.2e-11;
+    const double indices = number(axes_.colliding);
+    return std::max(warps_of_place() * static_cast<double>(extent()) * (indices / 32 + 4) * 1.2e-11,
+                    indices / 32 * look);
   }
   double in_order() const {
     return number(axes_.colliding) * 0.6e-6 * static_cast<double>(quotient_up(b_.points(axes_.all_free), 200000));
@@ -95,8 +109,23 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
   double by_lists() const {
     constexpr double launches = 2e-5;  // of the kernels that collect points
     const double seconds_of_place = has_short_lists() ? 3e-11 : 4e-10;
-    return launches + 5e-11 * number(axes_.colliding) +
+    return launches + 5e-11 * number(axes_.colliding) + seconds_of_chain() +
            (seconds_of_place + seconds_of_list()) * static_cast<double>(extent()) * warps_of_place();
+  }
+
+  bool can_sort() const {
+    return b_.inst(store_.value).dtype != DType::bool_ && place_count() <= PositionSortShape::most_keys &&
+           position_count() < std::int64_t{1} << 31 &&
+           PositionSortShape(place_count(), position_count()).workspace_bytes() <= most_list_bytes;
+  }
+  /// Each kernel has a start; a list is taken in one after the other.
+  double sorted() const {
+    const double positions = static_cast<double>(position_count()), places = static_cast<double>(place_count()),
+                 mean = positions / std::max(places, 1.),
+                 chunks = static_cast<double>(quotient_up(b_.points(axes_.free), 128));
+    const bool is_single = b_.points(axes_.free) == 1, has_one_pass = place_count() <= 1024;
+    return (has_one_pass ? 1.2e-5 : 2.4e-5) + (has_one_pass ? 3e-11 : 7e-11) * positions +
+           mean * (is_single ? 4e-9 : 1.5e-8) + places * chunks * (is_single ? 3e-11 : 4e-10 + mean * 1e-11);
   }
 
   // ---- stages
@@ -143,22 +172,40 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     close_from(stage);
   }
   void build_by_lists() {
+    build_lists(CallKind::lists);
+    if (!has_short_lists()) return build_places({.range = LoopRange::places, .lanes = 32}, LoopRange::listed);
+    constexpr std::int64_t short_list = 16;
+    build_places({.range = LoopRange::short_places, .lanes = 1, .step = short_list}, LoopRange::listed);
+    build_places({.range = LoopRange::long_places, .lanes = 32, .step = short_list}, LoopRange::listed);
+  }
+  void build_sorted() {
+    build_lists(CallKind::sort);
+    const bool are_short = b_.points(axes_.free) == 1 && b_.points(axes_.colliding) < 16 * extent();
+    if (!are_short) return build_places({.range = LoopRange::places, .lanes = 32}, LoopRange::listed);
+    constexpr std::int64_t short_list = 32;
     const std::size_t stage = open_stage(256);
-    nest_.calls.push_back({.kind = CallKind::lists, .value = store_.index, .k = mask_of(axes_.colliding)});
+    add_places({.range = LoopRange::short_places, .lanes = 1, .step = short_list}, LoopRange::listed);
+    add_places({.range = LoopRange::long_places, .lanes = 32, .step = short_list}, LoopRange::listed);
+    close_from(stage);
+  }
+  void build_lists(CallKind kind) {
+    const std::size_t stage = open_stage(256);
+    nest_.calls.push_back({.kind = kind, .value = store_.index, .k = mask_of(axes_.colliding)});
     open({.kind = NestNodeKind::call});
     AxisList points = axes_.free_indexed;
     for (const int a : axes_.colliding) points.push_back(a);
     open_grid(points);
     add_index_check();
     close_from(stage);
-    if (!has_short_lists()) return build_places({.range = LoopRange::places, .lanes = 32}, LoopRange::listed);
-    constexpr std::int64_t short_list = 16;
-    build_places({.range = LoopRange::short_places, .lanes = 1, .step = short_list}, LoopRange::listed);
-    build_places({.range = LoopRange::long_places, .lanes = 32, .step = short_list}, LoopRange::listed);
+  }
+  void build_places(const Loop& places, LoopRange points) {
+    const std::size_t stage = open_stage(256);
+    add_places(places, points);
+    close_from(stage);
   }
   /// A thread owns a place, or a warp a place and some elements inside it. `points`: how it finds what is for it.
-  void build_places(Loop places, LoopRange points) {
-    const std::size_t stage = open_stage(256);
+  void add_places(Loop places, LoopRange points) {
+    const std::size_t first = nest_.nodes.size();
     open_grid_if_any(axes_.free_indexed);
     places.mode = LoopMode::grid;
     open_loop(places);
@@ -181,7 +228,7 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     if (points == LoopRange::listed) add_values({store_.value});
     else add_values({store_.index, store_.value});
     add_update(UpdateOrder::in_order);
-    close_from(stage);
+    close_from(first);
   }
 
   const BoundKernel& b_;

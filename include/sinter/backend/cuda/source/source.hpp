@@ -16,7 +16,7 @@ namespace cuda {
 
 /// What fusion must respect: 8-byte pointers and strides fit a parameter, bodies compile in tens of milliseconds, and
 /// operands are computed on the way into products that no library call would win.
-Limits generator_limits();
+Limits generator_limits(int capability = Target{}.capability);
 /// The default first; rows also with other numbers of accesses for each thread, elementwise kernels with other widths,
 /// numbers of items for each thread and of threads for each block.
 std::vector<Schedule> generator_schedules(const Kernel& kernel);

@@ -4,10 +4,12 @@
 #include <sinter/backend/cuda/source/source.hpp>
 
 #include <sinter/backend/cuda/source/gpu_nest.hpp>
+#include <sinter/backend/cuda/source/gpu_shape.hpp>
 #include <sinter/backend/cuda/source/pointwise.hpp>
 #include <sinter/backend/cuda/source/product.hpp>
 #include <sinter/backend/cuda/source/reduction.hpp>
 #include <sinter/backend/cuda/source/scan.hpp>
+#include <sinter/backend/cuda/source/scan_columns.hpp>
 #include <sinter/backend/cuda/source/scatter.hpp>
 #include <sinter/backend/cuda/source/transpose.hpp>
 #include <sinter/backend/cuda/source/writer.hpp>
@@ -38,6 +40,8 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
       write_transpose(writer, *across);
       return writer.finish();
     }
+    const bool scans_columns = kernel_.has_scan() && choose_scan(bound, target_).lanes == 1;
+    if (scans_columns && write_column_pieces(writer)) return writer.finish();
     const LoopNest nest = build_gpu_nest(bound, {schedule_, target_, is_aligned, is_grouped});
     if (is_scatter) write_scatter(writer, nest);
     else if (kernel_.has_scan()) write_scan(writer, nest);
@@ -89,12 +93,14 @@ inline std::string wrong_step(const Kernel& kernel, const ScheduleStep& step) {
 }
 }  // namespace source_detail
 
-SINTER_DECL Limits generator_limits() {
+SINTER_DECL Limits generator_limits(int capability) {
+  constexpr int first_with_clusters = 90;  // which hold longer rows
   return {.narrow_products = {DType::f16, DType::bf16},
           .max_operands = 24,
           .max_accesses = static_cast<int>(cuda_source_detail::most_accesses),
           .max_body = 256,
           .max_reduced_axes = 2,
+          .max_row = std::int64_t{1} << (capability >= first_with_clusters ? 20 : 16),
           .prologue_operations = 500'000'000};
 }
 

@@ -37,7 +37,7 @@ class Writer {
   void line(const std::string& text);
   /// A line that opens a block, and its end.
   void open(const std::string& text) { line(text + " {"), ++indent_; }
-  void close() { --indent_, line("}"); }
+  void close(const char* after = "") { --indent_, line(std::string("}") + after); }
   void unroll(const std::string& loop) { line("#pragma unroll"), open(loop); }
   static std::string str(std::int64_t number) { return std::to_string(number); }
 
@@ -48,8 +48,9 @@ class Writer {
   bool is_wide() const { return is_wide_; }
   std::string pointer(std::uint16_t access);
   std::string extent(int axis) { return number("e" + str(axis), bound.extent(axis)); }
-  /// Begins a kernel. `blocks`: so many per processor must find room in its registers.
-  std::string entry(const std::string& suffix, int threads, int blocks = 1);
+  /// Begins a kernel. `blocks`: so many per processor must find room in its registers. `cluster`: so many run at once
+  /// and reach each other's shared memory.
+  std::string entry(const std::string& suffix, int threads, int blocks = 1, int cluster = 1);
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads,
                 unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }

@@ -54,10 +54,11 @@ SINTER_DECL std::string Writer::pointer(std::uint16_t access) {
   return "a.p" + str(access);
 }
 
-SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads, int blocks) {
+SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads, int blocks, int cluster) {
   const std::string function = "sinter_" + suffix;
   body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) + (blocks > 1 ? ", " + str(blocks) : "") +
-           ") " + function + "(const __grid_constant__ Arguments a) {\n";
+           ") " + (cluster > 1 ? "__cluster_dims__(" + str(cluster) + ", 1, 1) " : "") + function +
+           "(const __grid_constant__ Arguments a) {\n";
   indent_ = 1;
   return function;
 }

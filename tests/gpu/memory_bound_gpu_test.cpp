@@ -1,0 +1,77 @@
+// Kernels on a GPU that wait for memory: rows that clusters of blocks share, scatters that sort, scans along columns.
+#include "catch.hpp"
+
+#include <sinter/sinter.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+using namespace sinter;
+
+namespace {
+const Device gpu = Device::cuda(0);
+bool is_missing() { return !cuda::is_available(); }
+/// The norm of what differs, over that of what is right.
+double error(const Tensor& found, const Tensor& wanted) {
+  const std::vector<float> x = to_vector<float>(found.to(DType::f32)), y = to_vector<float>(wanted.to(DType::f32));
+  REQUIRE(x.size() == y.size());
+  double differs = 0, all = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    differs += std::pow(double{x[i]} - double{y[i]}, 2);
+    all += std::pow(double{y[i]}, 2);
+  }
+  return std::sqrt(differs / all);
+}
+}  // namespace
+
+TEST_CASE("rows that a cluster of blocks shares are right, and the same bits in a CUDA graph") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const auto rows = [](Tensor x, Tensor y, Tensor w) {
+    const Tensor h(layer_norm(x + y, {x.shape()[1]}, w, w));
+    return std::pair(Tensor(softmax(x, 1) + y * (x - sum(x * y, {1}, keepdim))), h);
+  };
+  for (const std::int64_t length : {33001, 65536, 131072, 300004})
+    for (const std::int64_t count : {3, 40}) {
+      const Tensor x = randn({count, length}, {.device = gpu}), y = randn({count, length}, {.device = gpu}),
+                   w = randn({length}, {.device = gpu});
+      auto plain = jit::compile(rows), graph = jit::compile(rows, {.mode = jit::Mode::reduce_overhead});
+      const auto [a, b] = plain(x, y, w);
+      const auto wide = [](const Tensor& t) { return Tensor(t.to(Device::cpu()).to(DType::f64)); };
+      const auto [c, d] = rows(wide(x), wide(y), wide(w));
+      INFO(count << " x " << length);
+      CHECK(error(a, c) < 1e-5);
+      CHECK(error(b, d) < 1e-5);
+      for (int i = 0; i < 3; ++i) {
+        const auto [e, f] = graph(x, y, w);
+        CHECK(to_vector<float>(e) == to_vector<float>(a));
+        CHECK(to_vector<float>(f) == to_vector<float>(b));
+      }
+    }
+}
+
+TEST_CASE("scatters of many positions to each place have the bits of the CPU") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  for (const std::int64_t places : {7, 1000, 1025, 30000}) {
+    const Tensor index = randint(0, places, {200001}).to(Device::cpu()), values = randn({200001}).to(Device::cpu()),
+                 base = randn({places}).to(Device::cpu());
+    const Tensor there = scatter_add(base.to(gpu), 0, index.to(gpu), values.to(gpu));
+    CHECK(to_vector<float>(there) == to_vector<float>(scatter_add(base, 0, index, values)));
+  }
+  const Tensor index = randint(0, 50, {20000}).to(Device::cpu()), values = randn({20000, 130}).to(Device::cpu()),
+               base = randn({50, 130}).to(Device::cpu());
+  const Tensor there = index_add(base.to(gpu), 0, index.to(gpu), values.to(gpu));
+  CHECK(to_vector<float>(there) == to_vector<float>(index_add(base, 0, index, values)));
+  const Tensor outside = full({20000}, 50).to(DType::i64).to(gpu);
+  CHECK_THROWS_AS(to_vector<float>(index_add(base.to(gpu), 0, outside, values.to(gpu))), IndexError);
+}
+
+TEST_CASE("scans along few long columns agree with the CPU's") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  for (const auto& [length, columns] : {std::pair(300, 33), std::pair(5000, 100), std::pair(1000, 1000)}) {
+    const Tensor x = randn({length, columns}, {.device = gpu}), here = x.to(Device::cpu());
+    CHECK(error(cumsum(x, 0), cumsum(here.to(DType::f64), 0)) < 1e-6);
+    CHECK(error(cumsum(x, 0, {.reverse = true}), cumsum(here.to(DType::f64), 0, {.reverse = true})) < 1e-6);
+    CHECK(to_vector<float>(cummax(x, 0)) == to_vector<float>(cummax(here, 0)));
+  }
+}
