@@ -108,7 +108,7 @@ class NestText {
     return "call gemm for " + value(c.value) + tile + ", sums along " + axes(c.k);
   }
 
-  static std::string loop(const Loop& loop) {
+  std::string loop(const Loop& loop) const {
     const std::string step = std::to_string(loop.step);
     std::string line = is_over_places(loop) ? "for the places" : loop.axes == 0 ? "once" : "for " + axes(loop.axes);
     switch (loop.range) {

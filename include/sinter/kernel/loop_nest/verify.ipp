@@ -30,7 +30,7 @@ class NestVerifier {
   }
 
   void run() {
-    check_operands();
+    check_operands(k_, facts_);
     if (!nest_.has(VariantKind::whole)) throw_bad_nest("the nest", "no variant that always holds");
     for (std::size_t place = 0; place < nest_.nodes.size(); place = nest_.nodes[place].end) variant(place);
   }
@@ -62,18 +62,6 @@ class NestVerifier {
   }
   bool is_walked(AxisMask axes) const { return (axes & ~at_.points) == 0; }
   bool is_known(InstId id) const { return k_.body[id].prim == Prim::immediate || at_.known[id] == Known::yes; }
-
-  /// In place means at the same point.
-  void check_operands() const {
-    for (const Store& store : k_.stores)
-      for (std::size_t i = 0; i < k_.body.size(); ++i) {
-        const Inst& inst = k_.body[i];
-        if (!facts_.values[i].is_live || !reads_memory(inst.prim)) continue;
-        if (k_.accesses[inst.access].operand != k_.accesses[store.access].operand) continue;
-        if (inst.prim == Prim::gather || !(k_.accesses[inst.access] == k_.accesses[store.access]))
-          throw_bad_nest("%" + std::to_string(i), "reads an operand at other points than those that it is written at");
-      }
-  }
 
   void variant(std::size_t place) {
     kind_ = nest_.variants[nest_.nodes[place].first];
@@ -150,7 +138,7 @@ class NestVerifier {
     if (l.mode == LoopMode::vector) at_.has_vector = true;
     if (nest_.is_on_gpu) enter_threads(l);
     at_.is_single |= l.range == LoopRange::single;
-    at_.level = level_of(l);
+    at_.level = level_of(nest_, facts_, l);
     nest_.for_each_child(place, [&](std::size_t child) { node(child); });
     const bool has_barrier = at_.has_barrier;
     at_ = outside;
@@ -164,15 +152,6 @@ class NestVerifier {
     at_.is_before |= l.range == LoopRange::blocks_before;
     at_.has_vector |= (at_.points >> nest_.vector_axis & 1) != 0;
     if (l.mode == LoopMode::grid && !is_pieces(l)) lanes_ = l.lanes;
-  }
-  /// Over blocks or tiles, as against the points of one of them.
-  static bool is_of_parts(const Loop& l) { return is_over_blocks(l) || l.range == LoopRange::tiles; }
-  static bool is_of_one_part(const Loop& l) { return l.range == LoopRange::block || l.range == LoopRange::tile; }
-  NestLevel level_of(const Loop& l) const {
-    if (l.mode == LoopMode::task || l.mode == LoopMode::grid) return NestLevel::outer;
-    if (l.mode == LoopMode::serial && (l.axes & facts_.reduced) == 0) return NestLevel::outer;  // rows of a call
-    if (l.mode == LoopMode::vector) return NestLevel::column;
-    return nest_.far_axis >= 0 && l.axes == axis_bit(nest_.far_axis) ? NestLevel::far : NestLevel::near;
   }
   void check_axes(std::size_t place, const Loop& l) const {
     require((l.axes & at_.points) == 0, place, "an axis that is walked already");

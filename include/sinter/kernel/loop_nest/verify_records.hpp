@@ -3,6 +3,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/kernel/facts.hpp>
 #include <sinter/kernel/loop_nest/loop_nest.hpp>
 
 #include <algorithm>
@@ -16,6 +17,29 @@ namespace kernel_detail {
 
 [[noreturn]] SINTER_NOINLINE inline void throw_bad_nest(const std::string& where, const char* what) {
   throw InternalError("loop nest: " + where + ": " + what);
+}
+
+/// Over blocks or tiles, as against the points of one of them.
+inline bool is_of_parts(const Loop& l) { return is_over_blocks(l) || l.range == LoopRange::tiles; }
+inline bool is_of_one_part(const Loop& l) { return l.range == LoopRange::block || l.range == LoopRange::tile; }
+
+inline NestLevel level_of(const LoopNest& nest, const KernelFacts& facts, const Loop& l) {
+  if (l.mode == LoopMode::task || l.mode == LoopMode::grid) return NestLevel::outer;
+  if (l.mode == LoopMode::serial && (l.axes & facts.reduced) == 0) return NestLevel::outer;  // rows of a call
+  if (l.mode == LoopMode::vector) return NestLevel::column;
+  return nest.far_axis >= 0 && l.axes == axis_bit(nest.far_axis) ? NestLevel::far : NestLevel::near;
+}
+
+/// In place means at the same point.
+inline void check_operands(const Kernel& kernel, const KernelFacts& facts) {
+  for (const Store& store : kernel.stores)
+    for (std::size_t i = 0; i < kernel.body.size(); ++i) {
+      const Inst& inst = kernel.body[i];
+      if (!facts.values[i].is_live || !reads_memory(inst.prim)) continue;
+      if (kernel.accesses[inst.access].operand != kernel.accesses[store.access].operand) continue;
+      if (inst.prim == Prim::gather || !(kernel.accesses[inst.access] == kernel.accesses[store.access]))
+        throw_bad_nest("%" + std::to_string(i), "reads an operand at other points than those that it is written at");
+    }
 }
 
 /// What must hold before nodes can be walked: nothing here follows a number that was not checked.
