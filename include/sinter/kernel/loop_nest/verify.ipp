@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/text.hpp>
 #include <sinter/kernel/loop_nest/verify_records.hpp>
+#include <sinter/kernel/loop_nest/verify_scope.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -35,25 +36,9 @@ class NestVerifier {
   }
 
  private:
-  /// What is known of a value at a place: `part` is the value of one block of a fold, `before` of a scan what the blocks
-  /// before one gave.
-  enum class Known : std::uint8_t { no, yes, part, before };
-  struct Kept {
-    bool is_there = false, lacks_last = false;  // lacks_last: the last block did not keep it
-    int stage = 0;
-    AxisMask points = 0, blocks = 0;
-    Known known = Known::no;
-  };
-  /// What ends with an iteration.
-  struct Scope {
-    SmallVector<Known, 256> known;
-    SmallVector<bool, 256> checked;              // gathers
-    AxisMask points = 0, blocks = 0, tasks = 0;  // axes walked point by point; by blocks; by task loops in either way
-    NestLevel level = NestLevel::kernel;
-    bool has_vector = false, is_single = false;
-    bool has_barrier = false, is_in_lanes = false;  // on a GPU: since the last load; inside a loop over lanes
-    bool lacks_last = false, is_before = false;     // in blocks but for the last; in those before a block
-  };
+  using Known = NestKnown;
+  using Kept = NestKept;
+  using Scope = NestScope;
 
   void require(bool holds, std::size_t place, const char* what) const {
     if (SINTER_LIKELY(holds)) return;
