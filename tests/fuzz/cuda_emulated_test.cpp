@@ -267,15 +267,22 @@ TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
   }
 }
 
-TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
+TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online, or that a cluster shares") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  EmulatedCuda emulated;
-  for (const char* op : {"softmax", "log_softmax", "logsumexp"}) {
-    const Graph graph = parse_graph(std::string("graph(%x: f32[5, 40004]) { return ") + op + "(%x) {axes=[1]} }");
+  struct Row {
+    const char* op;
+    std::size_t length;
+    int multiprocessors;  // 2: a block has a row to itself
+  };
+  for (const Row& row : {Row{"softmax", 40004, 2}, Row{"log_softmax", 40004, 2}, Row{"logsumexp", 40004, 2},
+                         Row{"softmax", 40004, 132}, Row{"softmax", 300004, 132}, Row{"log_softmax", 300004, 132}}) {
+    EmulatedCuda emulated(row.multiprocessors);
+    const std::size_t n = row.length;
+    const Graph graph =
+        parse_graph("graph(%x: f32[5, " + std::to_string(n) + "]) { return " + row.op + "(%x) {axes=[1]} }");
     auto inputs = random_inputs(graph);
     auto& x = inputs[0].data;
-    constexpr std::size_t n = 40004;
     for (std::size_t i = 0; i < n; ++i) {
       if (i % 5 == 0) x[i] = -infinity;
       x[n + i] = -infinity;
@@ -285,7 +292,7 @@ TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online") {
     x[3 * n + 70] = std::numeric_limits<double>::quiet_NaN();
     const auto plan = build_plan(run_pipeline(graph), fused({&emulated})),
                wanted = build_plan(run_pipeline(graph), fused());
-    INFO(op);
+    INFO(row.op << " of " << n);
     CHECK(difference(run(*plan, inputs)[0], run(*wanted, inputs)[0], 2e-5) == "");
   }
 }

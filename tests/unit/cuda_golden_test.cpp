@@ -25,6 +25,8 @@ constexpr GoldenRow golden_rows[] = {
     {"broadcast", "graph(%x: f32[s0, 1024], %y: f32[1024]) { return add(%x, %y) }"},
     {"softmax", "graph(%x: f32[s0, 1024]) { return softmax(%x) {axes=[1]} }"},
     {"softmax_long", "graph(%x: f32[s0, 65536]) { return softmax(%x) {axes=[1]} }"},
+    {"cluster",
+     "graph(%x: f32[s0, 65536], %y: f32[s0, 65536]) { return sub(%x, sum(mul(%x, %y)) {axes=[1], keepdim}) }"},
     {"column_sum", "graph(%x: f32[s0, 1024]) { return sum(%x) {axes=[0]} }"},
     {"cumsum", "graph(%x: f32[s0, 1024]) { return cumsum(%x) {axes=[1]} }"},
     {"transpose", "graph(%x: f32[s0, 1024]) { return exp(permute(%x) {axes=[1, 0]}) }"},
