@@ -162,6 +162,24 @@ TEST_CASE("mean and var of integers are computed in f64") {
   }
 }
 
+TEST_CASE("formulas of several operations are computed in the dtype of their result, as in PyTorch") {
+  const Tensor bytes = tensor<std::uint8_t>({200, 3}), x = tensor<std::int64_t>({1000, 1});
+  const auto whole = [](const Tensor& of) { return to_vector<std::int64_t>(of); };
+  using Whole = std::vector<std::int64_t>;
+  CHECK(whole(addcmul(x, bytes, bytes)) == Whole{41000, 10});
+  CHECK(whole(addcmul(x, bytes, bytes, -2)) == Whole{-79000, -17});
+  CHECK(whole(rsub(bytes, x, 2)) == Whole{600, -5});
+  CHECK(whole(addr(zeros({2, 2}, {.dtype = DType::i64}), bytes, bytes)) == Whole{40000, 600, 600, 9});
+  CHECK(whole(index_add(x, 0, tensor({0, 1}), bytes, -2)) == Whole{600, -5});
+  CHECK(whole(jit::compile([](Tensor a, Tensor b) { return addcmul(a, b, b); })(x, bytes)) == Whole{41000, 10});
+  CHECK(addcmul(bytes, bytes, bytes).dtype() == DType::u8);  // which wraps, as u8 does
+  CHECK(to_vector<std::uint8_t>(addcmul(bytes, bytes, bytes))[0] == (200 + 200 * 200) % 256);
+  const Tensor large = cast(tensor({60000.f}), DType::f16), one = ones({1});
+  CHECK(floats(addcmul(one, large, large))[0] == 3.6e9f);
+  CHECK(floats(rsub(large, one, 2))[0] == -119999.f);
+  CHECK(floats(addcdiv(one, large, cast(tensor({0.5f}), DType::f16)))[0] == 120001.f);
+}
+
 TEST_CASE("flatten: the first axis must not come after the last") {
   const Tensor x = ones({2, 3, 4});
   CHECK(blame_of<IndexError>([&] { flatten(x, 2, 1); }) == blame("flatten"));

@@ -93,13 +93,30 @@ Term limited(const In& x, const In& bound) {
 }
 }  // namespace expr_detail
 
+namespace expr_detail {
+/// A formula of several operations with its operands in the dtype of its result: no part of it wraps or overflows in a
+/// narrower one.
+template <class Formula>
+Tensor in_dtype_of_result(const In& a, const In& b, const Formula& formula) {
+  const Tensor plain = formula(a, b);
+  const auto is_other = [&](const In& x) { return x.leaf.value && x.leaf.value->type.dtype != plain.dtype(); };
+  const auto widened = [&](const In& x) { return is_other(x) ? In(Tensor(cast(x, plain.dtype())), x.where) : x; };
+  return is_other(a) || is_other(b) ? formula(widened(a), widened(b)) : plain;
+}
+}  // namespace expr_detail
+
 /// Of whole numbers, and of a whole value, it is whole.
 SINTER_DECL Tensor addcmul(const In& x, const In& a, const In& b, double value) {
   using expr_detail::on_operands;
-  return on_operands<ops::Add>(x, In(expr_detail::scaled_by(on_operands<ops::Mul>(a, b), value)));
+  return expr_detail::in_dtype_of_result(a, b, [&](const In& first, const In& second) -> Tensor {
+    return on_operands<ops::Add>(x, In(expr_detail::scaled_by(on_operands<ops::Mul>(first, second), value)));
+  });
 }
 SINTER_DECL Tensor addcdiv(const In& x, const In& a, const In& b, double value) {
-  return expr_detail::on_operands<ops::Add>(x, In(expr_detail::on_operands<ops::Div>(a, b) * value));
+  using expr_detail::on_operands;
+  return expr_detail::in_dtype_of_result(a, b, [&](const In& first, const In& second) -> Tensor {
+    return on_operands<ops::Add>(x, In(on_operands<ops::Div>(first, second) * value));
+  });
 }
 SINTER_DECL Tensor fmax(const In& a, const In& b) { return expr_detail::extreme_number<ops::Maximum>(a, b); }
 SINTER_DECL Tensor fmin(const In& a, const In& b) { return expr_detail::extreme_number<ops::Minimum>(a, b); }
@@ -115,7 +132,10 @@ SINTER_DECL Tensor float_power(const In& a, const In& b) {
 SINTER_DECL Tensor true_divide(const In& a, const In& b) { return expr_detail::on_operands<ops::Div>(a, b); }
 SINTER_DECL Tensor rsub(const In& a, const In& b, double alpha) {
   if (alpha == 1) return expr_detail::on_operands<ops::Sub>(b, a);
-  return expr_detail::on_operands<ops::Sub>(b, In(expr_detail::scaled_by(expr_detail::operand_beside(a, b), alpha)));
+  return expr_detail::in_dtype_of_result(a, b, [&](const In& first, const In& second) -> Tensor {
+    const expr_detail::Term scaled = expr_detail::scaled_by(expr_detail::operand_beside(first, second), alpha);
+    return expr_detail::on_operands<ops::Sub>(second, In(scaled));
+  });
 }
 SINTER_DECL Tensor negative(const In& x) { return expr_detail::on_operands<ops::Neg>(x); }
 SINTER_DECL Tensor sgn(const In& x) {

@@ -200,7 +200,12 @@ SINTER_DECL Tensor addmv(const In& x, const In& matrix, const In& vector, AddPro
 SINTER_DECL Tensor addr(const In& x, const In& a, const In& b, AddProductOptions options) {
   const auto pair = expr_detail::promoted_pair(a, b);
   expr_detail::require_ranks(pair, 1, 1, "addr", "two vectors are required", x.where);
-  return expr_detail::add_product(x, outer(In(pair.a, x.where), In(pair.b, x.where)), options, "addr");
+  // Products of bytes beside wider numbers are wider ones.
+  const Tensor base(x.tensor());
+  const bool has_axes = x.leaf.value && base.rank() > 0;
+  const DType dtype = has_axes ? promote(base.dtype(), pair.a.dtype(), "addr", x.where) : pair.a.dtype();
+  const auto wide = [&](const Tensor& of) { return In(Tensor(cast(In(of, x.where), dtype)), x.where); };
+  return expr_detail::add_product(x, outer(wide(pair.a), wide(pair.b)), options, "addr");
 }
 SINTER_DECL Tensor baddbmm(const In& x, const In& a, const In& b, AddProductOptions options) {
   return expr_detail::add_product(x, bmm(a, b), options, "baddbmm");
