@@ -148,8 +148,9 @@ TEST_CASE("all lengths against direct sums, f64 and f32, one row and several") {
   std::vector<std::int64_t> lengths{48,  49,  60,  64,  77,  97,  101,  128,  143,
                                     243, 256, 361, 500, 509, 512, 1009, 1024, 2018};
   for (std::int64_t n = 1; n <= 40; ++n) lengths.push_back(n);
+  for (const std::int64_t n : {56, 72, 80, 96, 120, 160, 192, 200, 320, 384, 448, 640}) lengths.push_back(n);
   for (const std::int64_t n : lengths)
-    for (const std::int64_t rows : {1, 11}) {
+    for (const std::int64_t rows : {1, 11, 32, 37}) {  // alone, part of a vector, whole ones, and more
       INFO("length " << n << ", rows " << rows);
       const Tensor x = complex_operand({rows, n}), r = real_operand({rows, n});
       const Tensor last = x(rows - 1), last_real = r(rows - 1);
@@ -169,7 +170,7 @@ TEST_CASE("all lengths against direct sums, f64 and f32, one row and several") {
 }
 
 TEST_CASE("long lines, powers of two and primes") {
-  for (const std::int64_t n : {4096, 8192, 10007, 30030, 65536, 20014}) {
+  for (const std::int64_t n : {4096, 6144, 8192, 10007, 16384, 30030, 65536, 20014}) {
     INFO("length " << n);
     const Tensor x = complex_operand({2, n}), r = real_operand({n});
     CHECK(distance(fft::ifft(fft::fft(x)), x) < 1e-13);
@@ -180,6 +181,11 @@ TEST_CASE("long lines, powers of two and primes") {
     CHECK(std::abs(tone[3] - static_cast<double>(n)) < 1e-9 * static_cast<double>(n));
     CHECK(std::abs(tone[4]) < 1e-9 * static_cast<double>(n));
     CHECK(distance(transpose(fft::fft(transpose(x, 0, 1), {.dim = 0}), 0, 1), fft::fft(x)) < 1e-13);
+    // f32, and more rows, which are taken in another order.
+    const Tensor z = complex_operand({9, n});
+    CHECK(distance(fft::fft(z)(8), fft::fft(z(8))) < 1e-13);
+    CHECK(distance(fft::fft(z.to(DType::c64))(8), fft::fft(z(8))) < 2e-6);
+    CHECK(distance(fft::irfft(fft::rfft(r.to(DType::f32)), {.n = n}), r) < 2e-6);
   }
 }
 
@@ -372,7 +378,8 @@ TEST_CASE("the bits of a line do not depend on how many lie beside it", "[fft]")
   const auto is_same = [](const Tensor& many, const Tensor& part, int axis, std::int64_t first) {
     return to_vector<float>(view_as_real(narrow(many, axis, first, few))) == to_vector<float>(view_as_real(part));
   };
-  for (std::int64_t n : {8, 9, 12, 17, 30, 48, 100, 131, 250, 512}) {
+  for (std::int64_t n :
+       {8, 9, 12, 16, 17, 24, 30, 32, 48, 64, 96, 100, 128, 131, 192, 250, 256, 320, 512, 1024, 4096}) {
     manual_seed(n);
     const Tensor rows = complex(randn({lines, n}), randn({lines, n})), columns = transpose(rows, 0, 1) * 2;
     const Tensor many = fft::fft(rows), inverse = fft::ifft(columns, {.dim = 0}), half = fft::rfft(real(rows));

@@ -3,6 +3,7 @@
 
 #include <sinter/ops/fft_host.hpp>
 
+#include <sinter/base/processor.hpp>
 #include <sinter/graph/host_call.hpp>
 #include <sinter/ops/fft.hpp>
 #include <sinter/ops/fft_plan.ipp>
@@ -17,7 +18,7 @@ namespace fft_detail {
 template <class T, class F>
 void with_machine(F&& f) {
 #ifndef SINTER_NO_X86
-  if (__builtin_cpu_supports("avx2")) return f(WideMachine<T>{});
+  if (base_detail::has_avx2()) return f(WideMachine<T>{});
 #endif
   f(NarrowMachine<T>{});
 }
@@ -29,14 +30,27 @@ bool with_widest_machine(const Block& block, F&& f) {
   constexpr std::int64_t lanes = WidestMachine<T>::L::count, longest = 512;
   if (block.lines() < 2 * lanes || block.length < lanes / 2 || block.length > longest) return false;
   if (block.inner != 1 && block.inner % lanes != 0) return false;
-  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
-    return false;
+  if (!base_detail::has_avx512()) return false;
   f(WidestMachine<T>{});
   return true;
 #else
   (void)block, (void)f;
   return false;
 #endif
+}
+/// Along the middle axis of the block, in the order of vectors that is fastest for it.
+template <class T>
+void transform_block(const T* in, T* out, const Block& block, Ends<T> ends) {
+#ifndef SINTER_NO_X86
+  if (base_detail::has_avx512() && Transformer<WidestMachine<T>, T>::run_in_rows(in, out, block, ends)) return;
+#endif
+  if (with_widest_machine<T>(
+          block, [&](auto machine) { Transformer<decltype(machine), T>::run_side_by_side(in, out, block, ends); }))
+    return;
+  with_machine<T>([&](auto machine) {
+    using Transform = Transformer<decltype(machine), T>;
+    if (!Transform::run_in_rows(in, out, block, ends)) Transform::run(in, out, block, ends);
+  });
 }
 template <class T>
 T scale_of(FourierScale scale, double length) {
@@ -102,6 +116,41 @@ class RealTransformer {
       Machine::store(Complex::lines_of(out, {rows.rows, half + 1, 1}, first, used, Parts::as_they_are), done, half + 1,
                      scale);
     });
+  }
+  /// False: rows of this length are not transformed one by one.
+  static bool forward_in_rows(const T* in, T* out, const RealRows& rows, T scale) {
+    const std::int64_t half = rows.length / 2;
+    const auto plan = rows.is_even() ? Complex::plan_in_row(rows.rows, half) : nullptr;
+    if (!plan) return false;
+    const auto table = real_table<T>(rows.length);
+    const HalfSpectrum<T> kind = forward_kind(rows);
+    parallel_for(rows.rows, estimated_nanoseconds(half), [&](std::int64_t row, std::int64_t end) {
+      const auto [a, b] = lane_buffers().pair<P>(half / lanes);
+      for (; row < end; ++row) {
+        T* const to = out + 2 * row * rows.numbers();
+        Machine::row(*plan, {in + row * rows.length, to, 0, scale}, a, b);
+        Machine::finish_row(to, half, table->roots.data(), kind);
+      }
+    });
+    return true;
+  }
+  static bool backward_in_rows(const T* in, T* out, const RealRows& rows, T scale) {
+    const std::int64_t half = rows.length / 2;
+    const auto plan = rows.is_even() ? Complex::plan_in_row(rows.rows, half) : nullptr;
+    if (!plan) return false;
+    const auto table = real_table<T>(rows.length);
+    const HalfSpectrum<T> kind = backward_kind(rows);
+    parallel_for(rows.rows, estimated_nanoseconds(half), [&](std::int64_t row, std::int64_t end) {
+      const auto [a, b] = lane_buffers().pair<P>(half / lanes);
+      const Ref<Storage> memory = room_for<T>(half + 1);
+      T* const line = static_cast<T*>(memory->data());
+      for (; row < end; ++row) {
+        std::copy_n(in + 2 * row * rows.numbers(), 2 * rows.numbers(), line);
+        Machine::begin_row(line, half, table->roots.data(), kind);
+        Machine::row(*plan, {line, out + row * rows.length, 1, scale}, a, b);
+      }
+    });
+    return true;
   }
   static void backward(const T* in, T* out, const RealRows& rows, T scale) {
     const HalfSpectrum<T> kind = backward_kind(rows);
@@ -200,6 +249,36 @@ class RealTransformer {
   }
 };
 
+/// As transform_block; but many short real rows are faster side by side.
+template <class T>
+void transform_real_rows(const T* in, T* out, const RealRows& rows, T scale) {
+  if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
+        RealTransformer<decltype(machine), T>::forward_groups(in, out, rows, scale);
+      }))
+    return;
+#ifndef SINTER_NO_X86
+  if (base_detail::has_avx512() && RealTransformer<WidestMachine<T>, T>::forward_in_rows(in, out, rows, scale)) return;
+#endif
+  with_machine<T>([&](auto machine) {
+    using Transform = RealTransformer<decltype(machine), T>;
+    if (!Transform::forward_in_rows(in, out, rows, scale)) Transform::forward(in, out, rows, scale);
+  });
+}
+template <class T>
+void transform_rows_to_real(const T* in, T* out, const RealRows& rows, T scale) {
+  if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
+        RealTransformer<decltype(machine), T>::backward_groups(in, out, rows, scale);
+      }))
+    return;
+#ifndef SINTER_NO_X86
+  if (base_detail::has_avx512() && RealTransformer<WidestMachine<T>, T>::backward_in_rows(in, out, rows, scale)) return;
+#endif
+  with_machine<T>([&](auto machine) {
+    using Transform = RealTransformer<decltype(machine), T>;
+    if (!Transform::backward_in_rows(in, out, rows, scale)) Transform::backward(in, out, rows, scale);
+  });
+}
+
 template <class F>
 void visit_number_type(DType dtype, F&& f) {
   if (dtype == DType::f64) f(double{});
@@ -227,9 +306,7 @@ SINTER_DECL void Fourier::run_on_host(HostCall& call) {
       for (int other = axis + 1; other + 1 < x.shape.rank(); ++other) block.inner *= x.shape[other].value();
       const Ends<T> ends{parts_of(is_inverse),
                          scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(block.length))};
-      if (!with_widest_machine<T>(
-              block, [&](auto machine) { Transformer<decltype(machine), T>::run_side_by_side(from, to, block, ends); }))
-        with_machine<T>([&](auto machine) { Transformer<decltype(machine), T>::run(from, to, block, ends); });
+      transform_block(from, to, block, ends);
     }
   });
 }
@@ -243,13 +320,7 @@ SINTER_DECL void FourierOfReal::run_on_host(HostCall& call) {
   visit_number_type(x.dtype, [&](auto number) {
     using T = decltype(number);
     const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(length));
-    if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
-          RealTransformer<decltype(machine), T>::forward_groups(x.as<T>(), call.out[0].as<T>(), rows, factor);
-        }))
-      return;
-    with_machine<T>([&](auto machine) {
-      RealTransformer<decltype(machine), T>::forward(x.as<T>(), call.out[0].as<T>(), rows, factor);
-    });
+    transform_real_rows(x.as<T>(), call.out[0].as<T>(), rows, factor);
   });
 }
 
@@ -262,13 +333,7 @@ SINTER_DECL void FourierToReal::run_on_host(HostCall& call) {
   visit_number_type(y.dtype, [&](auto number) {
     using T = decltype(number);
     const T factor = scale_of<T>(call.attrs[ops_detail::fourier_scale], static_cast<double>(wanted));
-    if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
-          RealTransformer<decltype(machine), T>::backward_groups(call.in[0].as<T>(), y.as<T>(), rows, factor);
-        }))
-      return;
-    with_machine<T>([&](auto machine) {
-      RealTransformer<decltype(machine), T>::backward(call.in[0].as<T>(), y.as<T>(), rows, factor);
-    });
+    transform_rows_to_real(call.in[0].as<T>(), y.as<T>(), rows, factor);
   });
 }
 

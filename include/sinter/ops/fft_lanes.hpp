@@ -6,6 +6,7 @@
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/ops/fft_pieces.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -28,13 +29,21 @@ struct Pair {
   typename L::Vector re, im;
 };
 /// Keeps a product what it is. Where a processor has AVX-512, or the program is compiled for one with fma, GCC joins
-/// products and sums; Clang does so within one expression alone.
+/// products and sums; Clang does so within one expression alone. Single numbers may stand beside any vectors.
 template <class Vector>
 SINTER_ALWAYS_INLINE void keep_apart([[maybe_unused]] Vector& product) {
 #if !defined(SINTER_NO_X86) && !defined(__clang__)
-  if constexpr (sizeof(Vector) == 64) asm("" : "+v"(product));
+  if constexpr (sizeof(Vector) == 64) {
+    asm("" : "+v"(product));
+  } else if constexpr (sizeof(Vector) < 16) {
+    auto number = product[0];
+    asm("" : "+x"(number));
+    product[0] = number;
+  }
 #ifdef __FMA__
-  else if constexpr (sizeof(Vector) >= 16) asm("" : "+x"(product));
+  else {
+    asm("" : "+x"(product));
+  }
 #endif
 #endif
 }
@@ -62,15 +71,19 @@ template <class L>
 SINTER_ALWAYS_INLINE Pair<L> conjugate(const Pair<L>& a) {
   return {a.re, -a.im};
 }
-/// a times the number (w[0], w[1]).
-template <class L>
-SINTER_ALWAYS_INLINE Pair<L> times(const Pair<L>& a, const typename L::Number* w) {
-  typename L::Vector re = a.re * w[0], less = a.im * w[1], im = a.re * w[1], more = a.im * w[0];
+/// a times w_re + i w_im: a number, or a vector of numbers.
+template <class L, class Factor>
+SINTER_ALWAYS_INLINE Pair<L> times_each(const Pair<L>& a, const Factor& w_re, const Factor& w_im) {
+  typename L::Vector re = a.re * w_re, less = a.im * w_im, im = a.re * w_im, more = a.im * w_re;
   keep_apart(re);
   keep_apart(less);
   keep_apart(im);
   keep_apart(more);
   return {re - less, im + more};
+}
+template <class L>
+SINTER_ALWAYS_INLINE Pair<L> times(const Pair<L>& a, const typename L::Number* w) {
+  return times_each(a, w[0], w[1]);
 }
 
 /// As times(); in the last stage, whose numbers are all 1, nothing.
@@ -126,20 +139,27 @@ SINTER_ALWAYS_INLINE void run_radix3(const Stage<L>& s) {
   }
 }
 
+/// Four numbers in place: their transform, of which the last three are multiplied by w, w + 2 and w + 4.
+template <bool is_last, class L>
+SINTER_ALWAYS_INLINE void butterfly4(Pair<L> (&x)[4], const typename L::Number* w) {
+  const Pair<L> even = x[0] + x[2], odd = x[0] - x[2], sum = x[1] + x[3], side = turned(x[1] - x[3]);
+  x[0] = even + sum;
+  x[1] = times_twiddle<is_last>(odd + side, w);
+  x[2] = times_twiddle<is_last>(even - sum, w + 2);
+  x[3] = times_twiddle<is_last>(odd - side, w + 4);
+}
+
 template <bool is_last, class L>
 SINTER_ALWAYS_INLINE void run_radix4(const Stage<L>& s) {
   const std::int64_t quarter = s.stride * s.parts;
   for (std::int64_t p = 0; p < s.parts; ++p) {
-    const typename L::Number* w = s.twiddles + 6 * p;
     const Pair<L>* x = s.x + s.stride * p;
     Pair<L>* y = s.y + s.stride * 4 * p;
     for (std::int64_t q = 0; q < s.stride; ++q) {
-      const Pair<L> even = x[q] + x[q + 2 * quarter], odd = x[q] - x[q + 2 * quarter];
-      const Pair<L> sum = x[q + quarter] + x[q + 3 * quarter], side = turned(x[q + quarter] - x[q + 3 * quarter]);
-      y[q] = even + sum;
-      y[q + s.stride] = times_twiddle<is_last>(odd + side, w);
-      y[q + 2 * s.stride] = times_twiddle<is_last>(even - sum, w + 2);
-      y[q + 3 * s.stride] = times_twiddle<is_last>(odd - side, w + 4);
+      Pair<L> z[4] = {x[q], x[q + quarter], x[q + 2 * quarter], x[q + 3 * quarter]};
+      butterfly4<is_last>(z, s.twiddles + 6 * p);
+#pragma GCC unroll 4
+      for (std::int64_t j = 0; j < 4; ++j) y[q + j * s.stride] = z[j];
     }
   }
 }
@@ -272,6 +292,8 @@ SINTER_ALWAYS_INLINE void load_lines(Pair<L>* to, const Lines<L, const typename 
     }
     return;
   }
+  if (lines.side == Side::rows && lines.used == lanes && n >= Pieces<L>::numbers)
+    return load_rows<L>(to, lines.at[0], lines.at[1] - lines.at[0], n, is_exchanged ? 1 : 0);
   if (lines.side == Side::rows && n >= lanes / 2)
     for (; j < n; j += lanes / 2) {
       j = std::min<std::int64_t>(j, n - lanes / 2);  // what is left takes some of the numbers before along
@@ -313,6 +335,8 @@ SINTER_ALWAYS_INLINE void store_lines(const Lines<L, typename L::Number*>& lines
     }
     return;
   }
+  if (lines.side == Side::rows && lines.used == lanes && n >= Pieces<L>::numbers)
+    return store_rows<L>(lines.at[0], lines.at[1] - lines.at[0], from, n, is_exchanged ? 1 : 0, scale);
   if (lines.side == Side::rows && n >= lanes / 2)
     for (; j < n; j += lanes / 2) {
       j = std::min<std::int64_t>(j, n - lanes / 2);
@@ -323,13 +347,7 @@ SINTER_ALWAYS_INLINE void store_lines(const Lines<L, typename L::Number*>& lines
         square[2 * i + 1] = (is_exchanged ? from[j + i].re : from[j + i].im) * scale;
       }
       transpose_square<L>(square);
-      if (lines.used == lanes) {
-#pragma GCC unroll 16
-        for (int lane = 0; lane < lanes; ++lane) *reinterpret_cast<Anywhere*>(lines.at[lane] + 2 * j) = square[lane];
-      } else {
-        for (int lane = 0; lane < lines.used; ++lane)
-          *reinterpret_cast<Anywhere*>(lines.at[lane] + 2 * j) = square[lane];
-      }
+      for (int lane = 0; lane < lines.used; ++lane) *reinterpret_cast<Anywhere*>(lines.at[lane] + 2 * j) = square[lane];
     }
   for (; j < n; ++j)
     for (int lane = 0; lane < lines.used; ++lane) {

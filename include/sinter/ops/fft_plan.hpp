@@ -27,11 +27,14 @@ struct LinePlan {
   std::int64_t room = 0;  // complex numbers that each of two buffers must hold
   std::vector<StageTable> stages;
   std::vector<T> tables;  // complex numbers
+  // Of the first two stages, where both have radix 4, for transforms along a row: for each of their three factors the
+  // real parts of all places of a quarter, then the imaginary parts.
+  std::vector<T> row_tables;
   // Bluestein: a convolution of length inner->length
   std::shared_ptr<const LinePlan> inner;
   std::vector<T> chirp, spectrum;
 
-  std::size_t bytes() const { return (tables.size() + chirp.size() + spectrum.size()) * sizeof(T); }
+  std::size_t bytes() const { return (tables.size() + row_tables.size() + chirp.size() + spectrum.size()) * sizeof(T); }
 };
 
 /// Of one long line, given as rows and columns of it; rows == 1: by Bluestein, with a convolution by `inner`.

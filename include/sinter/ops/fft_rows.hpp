@@ -53,16 +53,14 @@ struct Block {
   std::int64_t lines() const { return outer * inner; }
 };
 
-/// Asks for the rows of the next group while those of this one are computed. A group of short rows is read across rows,
-/// an order in which processors do not see a stream; longer rows they see. Always inlined: GCC drops calls of a
-/// function that only prefetches.
-enum class Use : std::uint8_t { reading, writing };
-template <Use use, class T>
-SINTER_ALWAYS_INLINE void fetch_rows(const T* data, std::int64_t row_numbers, std::int64_t first, std::int64_t end) {
-  constexpr std::int64_t longest = 256, line = 64 / static_cast<std::int64_t>(sizeof(T));
-  if (row_numbers > longest) return;
-  for (std::int64_t at = first * row_numbers; at < end * row_numbers; at += line)
-    __builtin_prefetch(data + at, use == Use::writing ? 1 : 0);
+/// Rows are transformed one by one in vectors along them up to this length; longer ones where there are many of them,
+/// since threads share no such row.
+inline constexpr std::int64_t longest_in_row = 16384, longest_in_many_rows = 65536, many_rows = 8;
+/// The same on all machines, whose vectors may be too wide or narrower: otherwise bits of long rows would depend on it.
+template <class T>
+bool is_in_row(std::int64_t rows, std::int64_t length) {
+  return length % (128 / static_cast<std::int64_t>(sizeof(T))) == 0 &&
+         length <= (rows >= many_rows ? longest_in_many_rows : longest_in_row);
 }
 
 template <class Machine, class T>
@@ -79,8 +77,33 @@ class Transformer {
       return run_one_by_one(in, out, block, ends);
     run_side_by_side(in, out, block, ends);
   }
+  /// Null: rows of this length are not transformed one by one in vectors of this width.
+  static std::shared_ptr<const LinePlan<T>> plan_in_row(std::int64_t rows, std::int64_t length) {
+    if (length % (4 * lanes) != 0 || !is_in_row<T>(rows, length)) return nullptr;
+    auto plan = line_plan<T>(length);
+    return has_in_row_stages<L>(*plan) ? plan : nullptr;
+  }
+  /// False: there is no such plan.
+  static bool run_in_rows(const T* in, T* out, const Block& block, Ends<T> ends) {
+    const auto plan = block.inner == 1 ? plan_in_row(block.outer, block.length) : nullptr;
+    if (!plan) return false;
+    const int re = ends.parts == Parts::exchanged ? 1 : 0;
+    parallel_for(block.outer, estimated_nanoseconds(block.length), [&](std::int64_t begin, std::int64_t end) {
+      const auto [a, b] = lane_buffers().pair<P>(block.length / lanes);
+      for (std::int64_t at = 2 * begin * block.length; at < 2 * end * block.length; at += 2 * block.length)
+        Machine::row(*plan, {in + at, out + at, re, ends.scale}, a, b);
+    });
+    return true;
+  }
   static void run_side_by_side(const T* in, T* out, const Block& block, Ends<T> ends) {
     const auto plan = line_plan<T>(block.length);
+    if (block.inner == 1 && block.outer >= lanes && has_row_stages<L>(*plan)) {
+      run_row_groups(in, out, block, ends, *plan);
+      const std::int64_t done = block.outer / lanes * lanes, numbers = 2 * done * block.length;
+      if (done < block.outer)
+        run_side_by_side(in + numbers, out + numbers, {block.outer - done, block.length, 1}, ends);
+      return;
+    }
     // Groups of columns end where the columns do; columns fewer than lanes, and rows, make groups across.
     const bool are_columns = block.inner >= lanes;
     const std::int64_t line_set = are_columns ? block.inner : block.lines();
@@ -132,6 +155,16 @@ class Transformer {
   }
 
  private:
+  /// Whole groups of rows.
+  static void run_row_groups(const T* in, T* out, const Block& block, Ends<T> ends, const LinePlan<T>& plan) {
+    const double cost = estimated_nanoseconds(block.length) * static_cast<double>(lanes);
+    parallel_for(block.outer / lanes, cost, [&](std::int64_t begin, std::int64_t end) {
+      const auto [a, b] = lane_buffers().pair<P>(plan.room);
+      Machine::rows(
+          plan, {in, out, block.length, begin, end, block.outer, ends.parts == Parts::exchanged ? 1 : 0, ends.scale}, a,
+          b);
+    });
+  }
   static void run_one_by_one(const T* in, T* out, const Block& block, Ends<T> ends) {
     if (block.inner == 1) {
       for (std::int64_t i = 0; i < block.outer; ++i)

@@ -1,11 +1,14 @@
-// What happens to a group of lines between loading and storing: the whole transform by its plan, and the steps that
-// make a complex transform of half the length a real one. Compiled for 16 bytes a vector, for AVX2 and for AVX-512.
+// What happens to a group of lines between loading and storing: the whole transform by its plan. All that is compiled
+// for 16 bytes a vector, for AVX2 and for AVX-512.
 #pragma once
 
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/ops/fft_in_row.hpp>
 #include <sinter/ops/fft_lanes.hpp>
 #include <sinter/ops/fft_plan.hpp>
+#include <sinter/ops/fft_real.hpp>
+#include <sinter/ops/fft_row_stages.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -16,11 +19,14 @@ namespace fft_detail {
 template <class L>
 using TableOf = const typename L::Number*;
 
-/// The transform is where the result points to: a or b. The other one is overwritten.
+/// Stages [first, end) of lines of which so many numbers are neighbours in a vector: 1 where lines lie side by side.
+/// The numbers are where the result points to: a or b. The other one is overwritten.
 template <class L>
-SINTER_ALWAYS_INLINE Pair<L>* run_stages(const LinePlan<typename L::Number>& plan, Pair<L>* a, Pair<L>* b) {
-  for (const StageTable& table : plan.stages) {
-    const Stage<L> stage{a, b, plan.tables.data() + table.twiddles, table.parts, table.stride};
+SINTER_ALWAYS_INLINE Pair<L>* run_some_stages(const LinePlan<typename L::Number>& plan, std::size_t first,
+                                              std::size_t end, std::int64_t neighbours, Pair<L>* a, Pair<L>* b) {
+  for (std::size_t i = first; i < end; ++i) {
+    const StageTable& table = plan.stages[i];
+    const Stage<L> stage{a, b, plan.tables.data() + table.twiddles, table.parts, table.stride / neighbours};
     switch (table.radix) {
       case 2: table.parts == 1 ? run_radix2<true>(stage) : run_radix2<false>(stage); break;
       case 3: run_radix3(stage); break;
@@ -31,6 +37,10 @@ SINTER_ALWAYS_INLINE Pair<L>* run_stages(const LinePlan<typename L::Number>& pla
     std::swap(a, b);
   }
   return a;
+}
+template <class L>
+SINTER_ALWAYS_INLINE Pair<L>* run_stages(const LinePlan<typename L::Number>& plan, Pair<L>* a, Pair<L>* b) {
+  return run_some_stages(plan, 0, plan.stages.size(), 1, a, b);
 }
 
 /// Bluestein: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with a chirp.
@@ -69,55 +79,6 @@ SINTER_ALWAYS_INLINE void run_twiddles(Pair<L>* x, std::int64_t rows, TableOf<L>
   }
 }
 
-/// What a half spectrum is multiplied by between its ends, and whether it is that of the conjugate transform.
-template <class T>
-struct HalfSpectrum {
-  T interior = 1;
-  bool is_conjugate = false;
-};
-
-/// z: the transform of the even places + i that of the odd ones, `half` long; becomes the first half + 1 numbers of the
-/// transform of the whole.
-template <class L>
-SINTER_ALWAYS_INLINE void run_finish(Pair<L>* z, std::int64_t half, TableOf<L> roots,
-                                     HalfSpectrum<typename L::Number> kind) {
-  using T = typename L::Number;
-  const Pair<L> first = z[0];
-  z[0] = {first.re + first.im, typename L::Vector{}};
-  z[half] = {first.re - first.im, typename L::Vector{}};
-  const T factor = kind.interior / 2, sign = kind.is_conjugate ? T(-1) : T(1);
-  for (std::int64_t k = 1; 2 * k <= half; ++k) {
-    const Pair<L> a = z[k], b = conjugate(z[half - k]);
-    const Pair<L> even = (a + b) * factor, odd = times(turned((a - b) * factor), roots + 2 * k);
-    const Pair<L> low = even + odd, high = even - odd;
-    z[k] = {low.re, low.im * sign};
-    z[half - k] = {high.re, high.im * -sign};
-  }
-}
-
-/// The other way: x, the half spectrum of half + 1 numbers, becomes that with which an inverse transform of `half`
-/// numbers gives the real ones; without factors, which are the caller's.
-template <class L>
-SINTER_ALWAYS_INLINE void run_begin(Pair<L>* x, std::int64_t half, TableOf<L> roots,
-                                    HalfSpectrum<typename L::Number> kind) {
-  using T = typename L::Number;
-  const typename L::Vector first = x[0].re, last = x[half].re;
-  x[0] = {first + last, first - last};
-  const T factor = kind.interior, sign = kind.is_conjugate ? -factor : factor;
-  for (std::int64_t k = 1; 2 * k <= half; ++k) {
-    Pair<L> a{x[k].re * factor, x[k].im * sign}, b{x[half - k].re * factor, x[half - k].im * -sign};
-    keep_apart(a.re);
-    keep_apart(a.im);
-    keep_apart(b.re);
-    keep_apart(b.im);
-    const T w[2] = {roots[2 * k], -roots[2 * k + 1]};
-    const Pair<L> sum = a + b, odd = turned(times(a - b, w));  // -i times the odd places
-    const Pair<L> low = sum - odd, high = conjugate(sum + odd);
-    x[k] = low;
-    x[half - k] = high;
-  }
-}
-
 template <class T>
 struct NarrowMachine {
   using L = Lanes<T, static_cast<int>(16 / sizeof(T))>;
@@ -127,6 +88,22 @@ struct NarrowMachine {
   }
   static Pair<L>* transform(const LinePlan<T>& plan, Pair<L>* a, Pair<L>* b) { return run_transform(plan, a, b); }
   static void twiddle(Pair<L>* x, std::int64_t rows, const T* table) { run_twiddles(x, rows, table); }
+  static Pair<L>* stages(const LinePlan<T>& plan, std::size_t first, std::size_t end, std::int64_t neighbours,
+                         Pair<L>* a, Pair<L>* b) {
+    return run_some_stages(plan, first, end, neighbours, a, b);
+  }
+  static void rows(const LinePlan<T>& plan, const RowGroups<T>& groups, Pair<L>* a, Pair<L>* b) {
+    run_row_groups<NarrowMachine>(plan, groups, a, b);
+  }
+  static void row(const LinePlan<T>& plan, const RowEnds<T>& ends, Pair<L>* a, Pair<L>* b) {
+    run_row<NarrowMachine>(plan, ends, a, b);
+  }
+  static void finish_row(T* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    finish_in_row<L>(z, half, roots, kind);
+  }
+  static void begin_row(T* x, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    begin_in_row<L>(x, half, roots, kind);
+  }
   static void finish(Pair<L>* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
     run_finish(z, half, roots, kind);
   }
@@ -149,6 +126,22 @@ struct WideMachine {
     return run_transform(plan, a, b);
   }
   SINTER_AVX2 static void twiddle(Pair<L>* x, std::int64_t rows, const T* table) { run_twiddles(x, rows, table); }
+  SINTER_AVX2 static Pair<L>* stages(const LinePlan<T>& plan, std::size_t first, std::size_t end,
+                                     std::int64_t neighbours, Pair<L>* a, Pair<L>* b) {
+    return run_some_stages(plan, first, end, neighbours, a, b);
+  }
+  SINTER_AVX2 static void rows(const LinePlan<T>& plan, const RowGroups<T>& groups, Pair<L>* a, Pair<L>* b) {
+    run_row_groups<WideMachine>(plan, groups, a, b);
+  }
+  SINTER_AVX2 static void row(const LinePlan<T>& plan, const RowEnds<T>& ends, Pair<L>* a, Pair<L>* b) {
+    run_row<WideMachine>(plan, ends, a, b);
+  }
+  SINTER_AVX2 static void finish_row(T* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    finish_in_row<L>(z, half, roots, kind);
+  }
+  SINTER_AVX2 static void begin_row(T* x, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    begin_in_row<L>(x, half, roots, kind);
+  }
   SINTER_AVX2 static void finish(Pair<L>* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
     run_finish(z, half, roots, kind);
   }
@@ -170,6 +163,22 @@ struct WidestMachine {
   }
   SINTER_FFT_AVX512 static Pair<L>* transform(const LinePlan<T>& plan, Pair<L>* a, Pair<L>* b) {
     return run_transform(plan, a, b);
+  }
+  SINTER_FFT_AVX512 static Pair<L>* stages(const LinePlan<T>& plan, std::size_t first, std::size_t end,
+                                           std::int64_t neighbours, Pair<L>* a, Pair<L>* b) {
+    return run_some_stages(plan, first, end, neighbours, a, b);
+  }
+  SINTER_FFT_AVX512 static void rows(const LinePlan<T>& plan, const RowGroups<T>& groups, Pair<L>* a, Pair<L>* b) {
+    run_row_groups<WidestMachine>(plan, groups, a, b);
+  }
+  SINTER_FFT_AVX512 static void row(const LinePlan<T>& plan, const RowEnds<T>& ends, Pair<L>* a, Pair<L>* b) {
+    run_row<WidestMachine>(plan, ends, a, b);
+  }
+  SINTER_FFT_AVX512 static void finish_row(T* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    finish_in_row<L>(z, half, roots, kind);
+  }
+  SINTER_FFT_AVX512 static void begin_row(T* x, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
+    begin_in_row<L>(x, half, roots, kind);
   }
   SINTER_FFT_AVX512 static void finish(Pair<L>* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
     run_finish(z, half, roots, kind);

@@ -11,6 +11,7 @@
 #include <sinter/ops/linalg_small.hpp>
 #include <sinter/ops/linalg_svd.hpp>
 #include <sinter/ops/linalg_vals.hpp>
+#include <sinter/ops/symmetric_eigen.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <complex>
 #include <limits>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -374,7 +376,7 @@ void small_solve_of_all(HostCall& call, std::int32_t* info) {
 }
 
 // ---- orthogonal decompositions: in double whatever T is, which is exact to the last digits of f32, and half the code;
-// but for eigenvalues of large matrices
+// but for eigenvalues of large matrices (symmetric_eigen.ipp)
 
 template <class T>
 ColumnMatrix<double> widened(const T* from, std::int64_t rows, std::int64_t columns) {
@@ -475,11 +477,30 @@ void svd_of_all(HostCall& call, SvdVectors vectors) {
   throw_no_result("svd", matrix, finite ? NoResult::not_converged : NoResult::not_finite, call.in[0].shape, call.where);
 }
 
+/// Few rows of f32 are worked on in double, which costs little then and keeps all digits.
+template <class T>
+bool eigh_of_one(const T* a, std::int64_t n, T* values, T* vectors) {
+  return symmetric_eigen(a, n, values, vectors);
+}
+template <>
+inline bool eigh_of_one(const float* a, std::int64_t n, float* values, float* vectors) {
+  constexpr std::int64_t largest_in_double = 64;
+  if (n > largest_in_double) return symmetric_eigen(a, n, values, vectors);
+  const std::vector<double> wide(a, a + n * n);
+  std::vector<double> wide_values(as_index(n)), wide_vectors(as_index(vectors == nullptr ? 0 : n * n));
+  const bool has_ended =
+      symmetric_eigen(wide.data(), n, wide_values.data(), vectors == nullptr ? nullptr : wide_vectors.data());
+  const auto narrow = [](double x) { return static_cast<float>(x); };
+  std::transform(wide_values.begin(), wide_values.end(), values, narrow);
+  if (vectors != nullptr) std::transform(wide_vectors.begin(), wide_vectors.end(), vectors, narrow);
+  return has_ended;
+}
+
 template <class T>
 void eigh_of_all(HostCall& call, bool values_only) {
   const Matrices of(call.in[0]);
   const std::int64_t n = of.columns;
-  const double work = 10 * static_cast<double>(of.size()) * static_cast<double>(n);
+  const double work = 5 * static_cast<double>(of.size()) * static_cast<double>(n);
   FirstFailed failed;
   const auto is_lower_finite = [&](std::int64_t matrix) {
     const T* from = call.in[0].as<T>() + matrix * of.size();
@@ -487,26 +508,11 @@ void eigh_of_all(HostCall& call, bool values_only) {
       if (!is_finite(from + row * n, row + 1)) return false;
     return true;
   };
-  const auto decompose = [&](auto zero, std::int64_t begin, std::int64_t end) {
-    using Inner = decltype(zero);
-    eigen::SelfAdjointEigenSolver<ColumnMatrix<Inner>> decomposition(n);
-    for (std::int64_t i = begin; i < end; ++i) {
-      if (!is_lower_finite(i)) {
-        failed.note(i);
-        continue;
-      }
-      decomposition.compute(
-          eigen::Map<const RowMatrix<T>>(call.in[0].as<T>() + i * of.size(), n, n).template cast<Inner>(),
-          values_only ? eigen::EigenvaluesOnly : eigen::ComputeEigenvectors);
-      if (decomposition.info() != eigen::Success) failed.note(i);
-      narrow_to(call.out[0].as<T>() + i * n, decomposition.eigenvalues().transpose());
-      if (!values_only) narrow_to(call.out[1].as<T>() + i * of.size(), decomposition.eigenvectors());
-    }
-  };
-  constexpr std::int64_t largest_in_double = 64;  // from here on f32's own arithmetic saves more time than digits cost
   parallel_for(n == 0 ? 0 : of.count, estimated_nanoseconds(work), [&](std::int64_t begin, std::int64_t end) {
-    if (n > largest_in_double) decompose(T{}, begin, end);
-    else decompose(double{}, begin, end);
+    for (std::int64_t i = begin; i < end; ++i)
+      if (!is_lower_finite(i) || !eigh_of_one<T>(call.in[0].as<T>() + i * of.size(), n, call.out[0].as<T>() + i * n,
+                                                 values_only ? nullptr : call.out[1].as<T>() + i * of.size()))
+        failed.note(i);
   });
   if (failed.any())
     throw_no_result("eigh", failed.matrix(),

@@ -6,6 +6,7 @@
 #include <sinter/ops/linalg_small.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/processor.hpp>
 #include <sinter/base/threads.hpp>
 
 #include <algorithm>
@@ -297,11 +298,8 @@ __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl"))) void compute_small
 template <class T>
 void compute_small(const SmallMatrices<T>& work, std::int64_t begin, std::int64_t end) {
 #ifndef SINTER_NO_X86
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
-    const bool has_avx512 =
-        __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    return has_avx512 ? compute_small_avx512(work, begin, end) : compute_small_avx2(work, begin, end);
-  }
+  if (base_detail::has_avx512()) return compute_small_avx512(work, begin, end);
+  if (base_detail::has_avx2()) return compute_small_avx2(work, begin, end);
 #endif
   compute_small_plain(work, begin, end);
 }
