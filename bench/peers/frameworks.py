@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """The rows of bench/*.cpp by PyTorch (eager and torch.compile) and JAX, on one core: tools/bench --peers torch,jax.
 
+BENCH_WORKERS=2: on two cores, those rows that have `workers:2` in their names.
+
     python3 bench/peers/frameworks.py --rows NAMES.txt --out FILE.json
 
 Rows of other names are left out. Inputs are normal numbers in f32; results of compiled functions are compared with
@@ -9,14 +11,17 @@ those of PyTorch's eager mode before they are timed. Rows of f64, bf16 and c64 a
 
 import os
 
-# One core for all that a framework does; it must be set before it starts threads.
-os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})
-os.environ.update(CUDA_VISIBLE_DEVICES="", JAX_PLATFORMS="cpu", OMP_NUM_THREADS="1")
+# One core, or as many as are asked for, for all that a framework does; it must be set before it starts threads.
+workers = int(os.environ.get("BENCH_WORKERS", "1"))
+os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-workers:])
+os.environ.update(CUDA_VISIBLE_DEVICES="", JAX_PLATFORMS="cpu", OMP_NUM_THREADS=str(workers))
 
+import functools  # noqa: E402
 import re  # noqa: E402
 
 import numpy as np  # noqa: E402
 import timing  # noqa: E402
+import transformer  # noqa: E402
 
 options = timing.parsed(__doc__, eager="PyTorch without torch.compile")
 torch = jax = None
@@ -24,7 +29,7 @@ if "torch" in options.peers.split(","):
     import torch
     import torch.nn.functional as F
 
-    torch.set_num_threads(1)
+    torch.set_num_threads(workers)
 if "jax" in options.peers.split(","):
     import jax
     import jax.numpy as jnp
@@ -330,13 +335,30 @@ def measure_jax(report, name, by_jax, arrays, expected):
     report.measure(name, "JAX", checked, jax.block_until_ready)
 
 
+def measure_transformer(report, name, is_training):
+    if torch:
+        with torch.set_grad_enabled(is_training):
+            wraps = {"torch eager": lambda f: f, "torch.compile": torch.compile}
+            for peer in list(wraps)[: 1 if options.eager else 2]:
+                make = functools.partial(transformer.torch_call, is_training, wraps[peer])
+                report.measure(name, peer, make, lambda _: None)
+            torch._dynamo.reset()
+    if jax:
+        report.measure(name, "JAX", lambda: transformer.jax_call(is_training), jax.block_until_ready)
+
+
 def main():
     versions = {name: module.__version__ for name, module in (("PyTorch", torch), ("JAX", jax)) if module}
     report = timing.Report(options, **versions)
     table = {name: row for name, *row in ROWS}
     for name in report.names():
         what, shape, *rest = [*name.split("/"), "", ""]
-        if what not in table or "workers:2" in rest or not re.fullmatch(r"[\dx,]+", shape):
+        if ("workers:2" in rest) != (workers == 2):
+            continue
+        if what.startswith("transformer "):
+            measure_transformer(report, name, "training" in what)
+            continue
+        if what not in table or not re.fullmatch(r"[\dx,]+", shape):
             continue
         shapes_of, by_torch, by_jax = table[what]
         arrays = operands(shapes_of(*([int(extent) for extent in part.split("x")] for part in shape.split(","))))

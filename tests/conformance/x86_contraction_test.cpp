@@ -7,6 +7,7 @@
 #include <sinter/backend/x86/backend.hpp>
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
+#include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/base/threads.hpp>
 
 #include <cmath>
@@ -20,7 +21,19 @@ using namespace sinter::x86;
 
 namespace {
 
-enum class Epilogue { none, bias_relu, gelu, two_stores, residual_in_place, indices, transposed_store, strided_store };
+enum class Epilogue {
+  none,
+  bias_relu,
+  gelu,
+  two_stores,
+  residual_in_place,
+  updates,
+  indexed_updates,
+  indices,
+  transposed_store,
+  strided_store
+};
+constexpr int updated = 4;  // results of an epilogue that reads and writes as an optimiser does
 
 /// A product of [batch, m, k] and [batch, k, n], how its operands lie, and what follows it.
 struct Problem {
@@ -113,6 +126,16 @@ struct Case {
         kernel.stores.back().value = s.add(s.load(out, dtype_of<T>()), sum).id;
         break;
       }
+      case Epilogue::updates:
+      case Epilogue::indexed_updates:  // no register holds positions
+        for (int i = 0; i < updated; ++i) {
+          store(sum);
+          const std::uint16_t out = kernel.stores.back().access;
+          ScalarValue value = s.add(s.load(out, dtype_of<T>()), sum);
+          if (p.epilogue == Epilogue::indexed_updates) value = s.add(value, s.convert(s.index(2), dtype_of<T>()));
+          kernel.stores.back().value = value.id;
+        }
+        break;
       case Epilogue::indices: {
         // sum + 100000 * batch + 1000 * m + n
         ScalarValue at = s.add(s.add(s.mul(s.index(1), s.imm_int(1000, DType::i64)), s.index(2)),
@@ -164,6 +187,13 @@ struct Case {
         break;
       case Epilogue::two_stores: put(0, sum), put(1, sum * sum); break;
       case Epilogue::residual_in_place: put(0, data[2][static_cast<std::size_t>(at(2, b, i, j, 0))] + sum); break;
+      case Epilogue::updates:
+      case Epilogue::indexed_updates:
+        for (std::size_t store = 0; store < updated; ++store) {
+          const T old = data[2 + store][static_cast<std::size_t>(at(2 + store, b, i, j, 0))];
+          put(store, p.epilogue == Epilogue::updates ? old + sum : old + sum + static_cast<T>(j));
+        }
+        break;
       case Epilogue::indices: put(0, sum + static_cast<T>(i * 1000 + j + b * 100000)); break;
     }
   }
@@ -339,6 +369,43 @@ TEST_CASE("any number of threads gives the same bits", "[x86][contraction]") {
       CHECK(same_bits(alone, together));
     }
   }
+}
+
+TEST_CASE("what comes next is asked for while tiles multiply", "[x86][contraction]") {
+  for (int threads : {1, 3}) {
+    const ThreadCount count(threads);
+    check_exact<float>({.batch = 2, .m = 61, .n = 100, .k = 260, .b_gap = 400});
+    check_exact<double>({.m = 61, .n = 70, .k = 131, .b_shared = true});
+    check_exact<float>({.m = 60, .n = 1024, .k = 700});
+    check_exact<double>({.m = 57, .n = 1030, .k = 350, .a_transposed = true, .b_gap = 1018});
+    for (Epilogue epilogue : {Epilogue::bias_relu, Epilogue::updates, Epilogue::indexed_updates}) {
+      check_exact<float>({.m = 75, .n = 150, .k = 130, .a_transposed = true, .epilogue = epilogue});
+      check_exact<double>({.m = 100, .n = 35, .k = 515, .epilogue = epilogue});
+    }
+  }
+  check_exact<float>({.m = 53, .n = 1024, .k = 2100, .epilogue = Epilogue::indices});  // runs of k inside a task
+}
+
+TEST_CASE("what a product prepares while it multiplies", "[x86][contraction]") {
+  if (!host_has(Isa::avx512)) return;
+  const auto plan_of = [](const Problem& p) {
+    const Case<float> c(p);
+    const auto parts = split_contraction(c.kernel, {}, Isa::avx512, nullptr);
+    REQUIRE(parts);
+    return plan_contraction(c.kernel, *parts, c.geometry, Packing::by_cost, Isa::avx512, 1);
+  };
+  CHECK(plan_of({.m = 128, .n = 768, .k = 768}).prepares_next);
+  CHECK_FALSE(plan_of({.batch = 256, .m = 16, .n = 16, .k = 16}).prepares_next);
+  CHECK_FALSE(plan_of({.m = 1, .n = 768, .k = 768}).prepares_next);
+  CHECK_FALSE(plan_of({.m = 128, .n = 768, .k = 768, .b_transposed = true}).prepares_next);  // packed
+  CHECK_FALSE(plan_of({.m = 1024, .n = 512, .k = 512}).prepares_next);  // read so often that the first time is little
+  // Results that are read and written are walked in longer parts of each row.
+  const Problem weights{.m = 384, .n = 1536, .k = 128, .a_transposed = true};
+  CHECK(plan_of(weights).width == 32);
+  Problem update = weights;
+  update.epilogue = Epilogue::updates;
+  CHECK(plan_of(update).width == 64);
+  CHECK(plan_of(update).streams_results);
 }
 
 TEST_CASE("epilogues", "[x86][contraction]") {

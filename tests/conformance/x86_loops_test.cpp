@@ -19,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include <sys/mman.h>
+
 using namespace sinter_test;
 
 namespace {
@@ -460,6 +462,59 @@ TEST_CASE("x86 loops: strided operands, broadcast and many axes") {
           for (std::int64_t l = 0; l < d; ++l, ++at)
             REQUIRE(result.as<float>()[at] ==
                     x[static_cast<std::size_t>(i + a * (l + d * (k + c * j)))] + bias[static_cast<std::size_t>(l)]);
+  }
+}
+
+namespace {
+/// Memory after which no page may be touched.
+class PageEnd {
+ public:
+  explicit PageEnd(std::size_t bytes) : bytes_(bytes) {
+    REQUIRE(bytes <= page);
+    start_ = ::mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    REQUIRE(start_ != MAP_FAILED);
+    REQUIRE(::mprotect(static_cast<char*>(start_) + page, page, PROT_NONE) == 0);
+  }
+  PageEnd(const PageEnd&) = delete;
+  PageEnd& operator=(const PageEnd&) = delete;
+  ~PageEnd() { ::munmap(start_, 2 * page); }
+  void* data() const { return static_cast<char*>(start_) + page - bytes_; }
+
+ private:
+  static constexpr std::size_t page = 4096;
+  std::size_t bytes_;
+  void* start_;
+};
+
+template <class T>
+void check_elements_apart(std::int64_t apart) {
+  for (x86::Isa isa : isas())
+    for (std::int64_t n = 1; n < 70; ++n) {
+      const std::int64_t all = (n - 1) * apart + 1;
+      Maker m(KernelKind::pointwise, {{parallel, n}});
+      const auto in = m.operand(dtype_of<T>(), 1), out = m.operand(dtype_of<T>(), 1, true);
+      m.kernel.accesses[in].stride[0] = StrideClass::any;
+      m.geometry.accesses[in].stride[0] = apart;
+      const ScalarValue x = m.load(in);
+      m.store(out, m.s.add(x, is_floating(dtype_of<T>()) ? m.s.imm(1, x) : m.s.imm_int(1, dtype_of<T>())));
+      m.finish();
+      const PageEnd memory(static_cast<std::size_t>(all) * sizeof(T));
+      for (std::int64_t i = 0; i < all; ++i) static_cast<T*>(memory.data())[i] = static_cast<T>(i);
+      Buffer result(dtype_of<T>(), n);
+      run(m, isa, {memory.data(), result.bytes.data()});
+      INFO(n << " of " << name(dtype_of<T>()) << ", " << apart << " apart, isa " << static_cast<int>(isa));
+      REQUIRE(result.guard_holds());
+      for (std::int64_t i = 0; i < n; ++i) REQUIRE(result.as<T>()[i] == static_cast<T>(i * apart + 1));
+    }
+}
+}  // namespace
+
+TEST_CASE("x86 loops: elements that lie apart, up to the end of memory") {
+  for (std::int64_t apart : {2, 3}) {
+    check_elements_apart<float>(apart);
+    check_elements_apart<double>(apart);
+    check_elements_apart<std::int32_t>(apart);
+    check_elements_apart<std::int64_t>(apart);
   }
 }
 

@@ -221,6 +221,25 @@ TEST_CASE("loop nest: a product that no store asks for has no sums") {
   CHECK_NOTHROW(verify(nest));
 }
 
+TEST_CASE("loop nest: where many elements lie apart a step has one vector") {
+  std::string operands, body = "%x0";
+  for (int i = 0; i < 9; ++i) {
+    operands += (i == 0 ? "%x" : ", %x") + std::to_string(i) + ": f32[64, 100]";
+    if (i > 0) body = "maximum(" + body + ", %x" + std::to_string(i) + ")";
+  }
+  Kernel kernel = kernel_of("graph(" + operands + ") { return " + body + " }");
+  CHECK(text(*nest_of(kernel)).find("vectors of 16, 2 side by side") != std::string::npos);
+  const auto put_apart = [&](int loads) {
+    Kernel apart = kernel;
+    for (const Inst& inst : kernel.body)
+      if (inst.prim == Prim::load && loads-- > 0)
+        apart.accesses[inst.access].stride[as_index(kernel.rank() - 1)] = StrideClass::any;
+    return text(*nest_of(apart));
+  };
+  CHECK(put_apart(1).find("2 side by side") != std::string::npos);
+  CHECK(put_apart(9).find("side by side") == std::string::npos);
+}
+
 TEST_CASE("loop nest: what no nest of a product expresses is named") {
   const Kernel kernel = kernel_of(product_graph);
   const auto why_not = [](const Kernel& changed) {

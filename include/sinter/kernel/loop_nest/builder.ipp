@@ -207,7 +207,7 @@ class NestBuilder : private NestWriter {
 
   void choose_copies() {
     std::size_t longest = 0;
-    for (int p = 0; p < pass_count(); ++p) longest = std::max(longest, passes_[as_index(p)].needs.count);
+    for (int p = 0; p < pass_count(); ++p) longest = std::max(longest, length_of(passes_[as_index(p)]));
     if (choices_.copies) copies_ = *choices_.copies;
     else if (is_column()) copies_ = longest <= 4 && machine_.has_masks ? 8 : 4;  // wide blocks visit fewer pages
     else copies_ = longest > (facts_.has_guard ? 40 : 100) ? 1 : 2;              // fewer vectors see a border
@@ -217,6 +217,20 @@ class NestBuilder : private NestWriter {
         copies_ = std::max(copies_, static_cast<int>(scan_group_bytes / size_of(inst.dtype)) / nest_.lanes);
     for (const Inst& inst : k_.body)
       if (is_reduction(inst.prim)) fold_copies_ = std::max(fold_copies_, accumulators_of(inst));
+  }
+  /// Instructions of one vector of a pass, roughly: elements that lie apart are picked up one by one.
+  std::size_t length_of(const Pass& pass) const {
+    std::size_t length = pass.needs.count;
+    if (is_column()) return length;
+    for (const InstId id : in(pass.needs)) {
+      const Inst& inst = k_.body[id];
+      if ((inst.prim == Prim::load || inst.prim == Prim::guarded_load) && lies_apart(inst.access))
+        length += as_index(nest_.lanes);
+    }
+    return length;
+  }
+  bool lies_apart(std::uint16_t access) const {
+    return k_.accesses[access].stride[as_index(nest_.vector_axis)] == StrideClass::any;
   }
   /// Vectors that make up the lanes of a reduction along the vector axis; of integers any number will do.
   int accumulators_of(const Inst& inst) const {

@@ -6,16 +6,14 @@
 #include <sinter/backend/x86/contraction/contraction.hpp>
 
 #include <sinter/backend/x86/contraction/aligned_bytes.hpp>
-#include <sinter/backend/x86/contraction/epilogue.hpp>
+#include <sinter/backend/x86/contraction/bound_epilogue.ipp>
 #include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/backend/x86/contraction/tile_scratch.hpp>
 #include <sinter/backend/x86/contraction/vector.hpp>
-#include <sinter/backend/x86/nest/loop.ipp>
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/error.hpp>
-#include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/kernel/loop_nest/builder.hpp>
@@ -25,9 +23,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <limits>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <utility>
 #include <vector>
@@ -35,112 +31,6 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_contraction_detail {
-
-/// The epilogue bound to extents.
-struct BoundEpilogue {
-  std::shared_ptr<const LoopCode> code;
-  LoopArgs args;  // but for bases
-  struct Base {
-    std::uint16_t operand = 0;
-    std::int64_t offset = 0;
-    std::array<std::int64_t, max_axes> batch_stride{};
-  };
-  std::vector<Base> bases;  // all accesses but the sum, which is the last
-  std::size_t args_bytes() const {
-    return offsetof(LoopArgs, pointer) + (bases.size() + 1) * sizeof(LoopArgs::Pointer);
-  }
-  /// For one thread, whose sums lie at `sums` in rows of `width`.
-  template <class Scratch>
-  void begin(Scratch& scratch, std::byte* sums, std::int64_t width) const {
-    std::memcpy(static_cast<void*>(&scratch.args), &args, args_bytes());
-    scratch.args.scratch = scratch.loop.data();
-    scratch.args.scratch_stride = code->scratch_stride(width);
-    scratch.args.status = &scratch.status;
-    scratch.status = {};
-    scratch.args.pointer[bases.size()].base = reinterpret_cast<char*>(sums);
-  }
-  /// Over `rows` rows of a panel, from `row` on.
-  void run(LoopArgs& loop, const ContractionPlan& plan, void* const* operands, const BatchIndex& index,
-           std::int64_t panel, std::int64_t row, std::int64_t rows) const {
-    const auto m_axis = as_index(plan.batch_axes), n_axis = m_axis + 1;
-    const std::int64_t column = panel * plan.width;
-    loop.columns = plan.columns_of(panel);
-    for (std::size_t axis = 0; axis < m_axis; ++axis) loop.index_origin[axis] = index[axis];
-    loop.index_origin[m_axis] = row;
-    loop.index_origin[n_axis] = column;
-    for (std::size_t i = 0; i < bases.size(); ++i)
-      loop.pointer[i].base = static_cast<char*>(operands[bases[i].operand]) + bases[i].offset +
-                             plan.batch_offset(bases[i].batch_stride, index) + row * loop.pointer[i].outer_stride +
-                             column * loop.pointer[i].column_stride;
-    code->function()(&loop, 0, rows);
-  }
-};
-
-inline BoundEpilogue bind_epilogue(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
-                                   const BoundGeometry& geometry, std::shared_ptr<const LoopCode> code) {
-  const Kernel& e = parts.epilogue;
-  BoundEpilogue bound{std::move(code), {}, {}};
-  BoundGeometry numbers;
-  numbers.extent = geometry.extent;
-  numbers.extent[as_index(e.rank())] = 0;
-  for (std::size_t i = 0; i < parts.sum; ++i) {
-    numbers.accesses.push_back(geometry.accesses[parts.access_of[i]]);
-    numbers.accesses.back().stride[as_index(e.rank())] = 0;
-  }
-  auto& sum = numbers.accesses.emplace_back();
-  sum.stride[as_index(e.rank() - 2)] = plan.width;
-  sum.stride[as_index(e.rank() - 1)] = 1;
-  fill_loop_args(bound.args, e, numbers, e.rank() - 2);
-  for (std::size_t i = 0; i < parts.sum; ++i) {
-    auto& base = bound.bases.emplace_back();
-    base.operand = e.accesses[i].operand;
-    base.offset = offset_bytes(e, numbers, i);
-    const std::int64_t element = size_of(kernel.operands[base.operand].dtype);
-    for (std::size_t axis = 0; axis < as_index(plan.batch_axes); ++axis)
-      base.batch_stride[axis] = numbers.accesses[i].stride[axis] * element;
-  }
-  return bound;
-}
-
-/// An epilogue's code: in registers where that can be (else that is null), and as a loop over scratch, which waits
-/// until extents ask for it where the other will mostly do.
-class EpilogueCode {
- public:
-  EpilogueCode(const ContractionParts& parts, Isa isa) : kernel_(parts.epilogue), isa_(isa) {
-    if (std::optional<TileBody> tile_body = make_tile_body(kernel_, parts.sum, parts.dtype))
-      body_ = std::make_unique<BodyMicroKernels>(std::move(*tile_body));
-  }
-  const std::unique_ptr<BodyMicroKernels>& registers() const { return body_; }
-  /// Null where declined. With i32 indices where there are some and the extents allow it: twice as many to a vector.
-  const std::shared_ptr<const LoopCode>& loop(IndexWidth width, std::string* why_declined = nullptr) {
-    const std::lock_guard lock(mutex_);
-    if (loop_ == nullptr) loop_ = compile_loop(kernel_, {}, isa_, IndexWidth::narrow_if_possible, why_declined);
-    if (width == IndexWidth::narrow_if_possible || loop_ == nullptr || !loop_->has_narrow_index()) return loop_;
-    if (wide_loop_ == nullptr) wide_loop_ = compile_loop(kernel_, {}, isa_);
-    return wide_loop_;
-  }
-  std::size_t code_bytes() const {
-    const std::lock_guard lock(mutex_);
-    std::size_t bytes = body_ != nullptr ? body_->code_bytes() : 0;
-    for (const auto* loop : {&loop_, &wide_loop_})
-      if (*loop != nullptr) bytes += (*loop)->code_bytes();
-    return bytes;
-  }
-
- private:
-  const Kernel kernel_;
-  const Isa isa_;
-  std::unique_ptr<BodyMicroKernels> body_;
-  mutable ForkSafeMutex mutex_;
-  std::shared_ptr<const LoopCode> loop_, wide_loop_;
-};
-
-inline IndexWidth index_width(const Kernel& kernel, const BoundGeometry& geometry) {
-  const auto* const begin = geometry.extent.data();
-  const bool fits = std::all_of(begin, begin + kernel.rank(),
-                                [](std::int64_t extent) { return extent <= std::numeric_limits<std::int32_t>::max(); });
-  return fits ? IndexWidth::narrow_if_possible : IndexWidth::wide;
-}
 
 class ContractionLaunch final : public Launch {
  public:
@@ -261,7 +151,8 @@ class ContractionLaunch final : public Launch {
             .walk = plan_.walk,
             .sum = sum,
             .prefetches_a = plan_.prefetches_a,
-            .prefetches_b = plan_.prefetches_b};
+            .prefetches_b = plan_.prefetches_b,
+            .prefetches_next = plan_.prepares_next};
   }
 
   double task_cost() const {
@@ -291,8 +182,7 @@ class ContractionLaunch final : public Launch {
   }
   void pack_one(const Pass& pass, const BatchIndex& index, std::int64_t panel, std::byte* to, std::int64_t k,
                 std::int64_t k_end) const {
-    const auto* b = static_cast<const std::byte*>(pass.operands[b_operand_]) + plan_.b.offset +
-                    plan_.batch_offset(plan_.b.batch_stride, index);
+    const auto* b = reinterpret_cast<const std::byte*>(b_of(pass, index));
     if (source_ != nullptr)
       return source_->make_panel({to, b, panel * plan_.width, plan_.columns_of(panel), plan_.width, k, k_end});
     pack_panel(to, b + panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride, k_end - k,
@@ -322,7 +212,7 @@ class ContractionLaunch final : public Launch {
         args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset +
                  plan_.batch_offset(plan_.a.batch_stride, index);
       }
-      run_block({pass, index, batch, block, panel, scratch}, args);
+      run_block({pass, index, batch, block, panel, scratch, task, end}, args);
     }
     if (has_scratch_epilogue() && scratch.status.access != 0) {
       bad_index_.store(scratch.status.index, std::memory_order_relaxed);
@@ -337,7 +227,29 @@ class ContractionLaunch final : public Launch {
     const BatchIndex& index;
     std::int64_t batch, block, panel;
     TileScratch& scratch;
+    std::int64_t number, end;  // its thread goes on with the next one, up to `end`
   };
+
+  /// The part of B that its thread reads after rows up to `k_end` of the task's panel; null: none.
+  const char* part_after(const Task& task, std::int64_t k_end) const {
+    const bool is_in_task = k_end < task.pass.k_end;
+    const std::int64_t next = task.number + !is_in_task;
+    if (next == task.end) return nullptr;
+    const std::int64_t batch = next / (plan_.panels * plan_.blocks);
+    const BatchIndex index = batch == task.batch ? task.index : plan_.batch_index(task.pass.first_batch + batch);
+    return b_of(task.pass, index) + next % plan_.panels * plan_.width * plan_.b.column_stride +
+           (is_in_task ? k_end : task.pass.k) * plan_.b.row_stride;
+  }
+  /// Has tiles from `tile` on ask for the part of B that comes next, so that it is in L2 when its turn comes: the first
+  /// ones of the task do, a row with every few steps. Returns the tile up to which they do, or do not.
+  std::int64_t ask_for_next(const Task& task, MicroArgs& args, std::int64_t tile, std::int64_t end,
+                            std::int64_t k_end) const {
+    const std::int64_t begin = task.block * plan_.tiles_per_block, asking = begin + steps_per_row_ahead;
+    const char* const part = tile < asking ? part_after(task, k_end) : nullptr;
+    args.next = part == nullptr ? args.b : part + (tile - begin) * (args.k / steps_per_row_ahead) * plan_.b.row_stride;
+    args.next_row_stride = part == nullptr ? 0 : plan_.b.row_stride;
+    return tile < asking ? std::min(end, asking) : end;
+  }
 
   /// All tiles of the task, a few at a time when an epilogue follows them. `args.a` is the batch's first row.
   void run_block(const Task& task, MicroArgs& args) const {
@@ -351,7 +263,7 @@ class ContractionLaunch final : public Launch {
                           plan_.batch_offset(view.batch_stride, task.index) + plan_.first_row(begin) * view.row_stride +
                           task.panel * plan_.width * view.column_stride;
       }
-      return run_tiles(args, begin, end, 0, plan_.k, task.panel, nullptr);
+      return run_tiles(task, args, begin, end, 0, plan_.k, nullptr);
     }
     const std::int64_t step = plan_.is_direct ? plan_.tiles_per_block : plan_.tiles_per_epilogue;
     for (std::int64_t first = begin; first < end; first += step) {
@@ -363,7 +275,7 @@ class ContractionLaunch final : public Launch {
         const std::int64_t k_end = plan_.end_of_run(k);
         // Some tiles at a time and runs of k never both occur: a panel is packed once.
         if (first == begin || plan_.k_run < plan_.k) args.b = panel_of_b(task, k, k_end);
-        if (k < product_sum_group) run_tiles(args, first, last, k, k_end, task.panel, c);
+        if (k < product_sum_group) run_tiles(task, args, first, last, k, k_end, c);
         else run_later_group(task, args, first, last, k, k_end, c);
         k = k_end;
       } while (k < task.pass.k_end);
@@ -392,7 +304,7 @@ class ContractionLaunch final : public Launch {
         plan_.is_direct ? groups_.data() + row_of_all * row_bytes() : task.scratch.tile.data() + tile_bytes();
     std::byte* lost = sums + (plan_.is_direct ? group_bytes() : tile_bytes());
     args.c_row_stride = static_cast<std::int64_t>(row_bytes());
-    run_tiles(args, first, last, k, k_end, task.panel, reinterpret_cast<char*>(sums));
+    run_tiles(task, args, first, last, k, k_end, reinterpret_cast<char*>(sums));
     if (k_end % product_sum_group != 0 && k_end != plan_.k) return;
     for (std::int64_t i = 0; i < rows; ++i) {
       add_group({plan_.dtype, c, sums, lost, plan_.columns_of(task.panel), k_end, plan_.k});
@@ -402,6 +314,10 @@ class ContractionLaunch final : public Launch {
     }
   }
 
+  const char* b_of(const Pass& pass, const BatchIndex& index) const {
+    return static_cast<const char*>(pass.operands[b_operand_]) + plan_.b.offset +
+           plan_.batch_offset(plan_.b.batch_stride, index);
+  }
   /// B's panel from `k` on, packed if it must be.
   const char* panel_of_b(const Task& task, std::int64_t k, std::int64_t k_end) const {
     if (plan_.packs_per_task) {
@@ -412,9 +328,7 @@ class ContractionLaunch final : public Launch {
       return reinterpret_cast<const char*>(packed_.data()) +
              ((plan_.b_is_shared ? 0 : task.batch) * plan_.panels + task.panel) * plan_.panel_bytes() +
              k * plan_.width * plan_.element;
-    return static_cast<const char*>(task.pass.operands[b_operand_]) + plan_.b.offset +
-           plan_.batch_offset(plan_.b.batch_stride, task.index) + task.panel * plan_.width * plan_.b.column_stride +
-           k * plan_.b.row_stride;
+    return b_of(task.pass, task.index) + task.panel * plan_.width * plan_.b.column_stride + k * plan_.b.row_stride;
   }
   char* output_panel(const Task& task) const {
     return static_cast<char*>(task.pass.operands[c_operand_]) + plan_.c.offset +
@@ -422,19 +336,21 @@ class ContractionLaunch final : public Launch {
   }
 
   /// Sums k to k_end into tiles [first, last), of which the first is at `c`.
-  void run_tiles(MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k, std::int64_t k_end,
-                 std::int64_t panel, char* c) const {
+  void run_tiles(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k,
+                 std::int64_t k_end, char* c) const {
     args.a += k * plan_.a.column_stride + plan_.first_row(first) * plan_.a.row_stride;
     args.c = c;
     args.k = k_end - k;
     if (plan_.method == ProductMethod::tiles) {
-      const std::int64_t taller = std::clamp<std::int64_t>(plan_.taller_tiles - first, 0, last - first);
       const auto& functions = functions_[k % product_sum_group != 0];
-      const std::size_t is_last = panel == plan_.panels - 1;
-      args.tiles = taller;
-      if (taller != 0) functions[1][is_last](&args);
-      args.tiles = last - first - taller;
-      if (args.tiles != 0) functions[0][is_last](&args);
+      const std::size_t is_last = task.panel == plan_.panels - 1;
+      for (std::int64_t tile = first, stop = 0; tile < last; tile = stop) {
+        const bool is_taller = tile < plan_.taller_tiles;
+        stop = is_taller ? std::min(last, plan_.taller_tiles) : last;
+        if (plan_.prepares_next) stop = ask_for_next(task, args, tile, stop, k_end);
+        args.tiles = stop - tile;
+        functions[is_taller][is_last](&args);
+      }
       return;
     }
     for (std::int64_t tile = first; tile < last; ++tile) {
@@ -446,12 +362,12 @@ class ContractionLaunch final : public Launch {
                     args.c_row_stride});
           break;
         case ProductMethod::dots_of_b:
-          dot_rows({plan_.dtype, args.b, plan_.columns_of(panel), plan_.b.column_stride, args.k, args.a,
+          dot_rows({plan_.dtype, args.b, plan_.columns_of(task.panel), plan_.b.column_stride, args.k, args.a,
                     args.a_k_stride, args.c, plan_.element});
           break;
         case ProductMethod::add_rows:
-          add_rows(
-              {plan_.dtype, args.b, plan_.columns_of(panel), args.b_k_stride, args.k, args.a, args.a_k_stride, args.c});
+          add_rows({plan_.dtype, args.b, plan_.columns_of(task.panel), args.b_k_stride, args.k, args.a, args.a_k_stride,
+                    args.c});
           break;
       }
       args.a += rows * args.a_row_stride;

@@ -40,12 +40,14 @@ struct MicroShape {
   MicroSum sum = MicroSum::one_block;
   bool prefetches_a =
       false;  // with AWalk::unit_row: successive k so far apart that the processor does not see the pattern
-  bool prefetches_b = false;  // the same for B
+  bool prefetches_b = false;     // the same for B
+  bool prefetches_next = false;  // asks for rows of MicroArgs::next on the way
   friend bool operator==(const MicroShape&, const MicroShape&) = default;
 };
 inline constexpr int max_micro_rows = 16;
 inline constexpr int max_micro_vectors = 16;
 inline constexpr int max_micro_slots = 8;
+inline constexpr int steps_per_row_ahead = 4;   // of k, for which a row of MicroArgs::next is asked for
 inline constexpr int max_tile_bytes = 32 * 64;  // every register an accumulator
 
 /// Elements per vector register.
@@ -79,6 +81,8 @@ struct MicroArgs {
     std::int64_t row_stride;
   };
   Slot slot[max_micro_slots];  // operands of an epilogue in registers; `c` is then not used
+  const char* next = nullptr;  // with prefetches_next: rows as wide as the tile that will be read later
+  std::int64_t next_row_stride = 0;
   /// Makes the last vector's first `used` lanes take part.
   void set_mask(DType dtype, int used);
 };

@@ -51,6 +51,12 @@ class MicroEmitter {
     as_.push(b_stride_);
     as_.push(a_stride_);
     as_.push(counter_);
+    if (shape_.prefetches_next) {
+      as_.push(next_);
+      as_.push(next_stride_);
+      as_.mov(next_, arg(offsetof(MicroArgs, next)));
+      as_.mov(next_stride_, arg(offsetof(MicroArgs, next_row_stride)));
+    }
     if (shape_.is_masked) emit_mask();
     as_.bind(next_tile);
     emit_entry();
@@ -63,6 +69,10 @@ class MicroEmitter {
     as_.sub(arg(offsetof(MicroArgs, tiles)), 1);
     as_.jg(next_tile);
     as_.vzeroupper();
+    if (shape_.prefetches_next) {
+      as_.pop(next_stride_);
+      as_.pop(next_);
+    }
     as_.pop(counter_);
     as_.pop(a_stride_);
     as_.pop(b_stride_);
@@ -185,6 +195,8 @@ class MicroEmitter {
     as_.jl(rest);
     as_.align(aj::AlignMode::kCode, 32);
     as_.bind(main_loop);
+    static_assert(unroll == steps_per_row_ahead);
+    if (shape_.prefetches_next) emit_prefetch_of_next();
     for (int step = 0; step < unroll; ++step) {
       emit_step(step);
       emit_advance(step == unroll - 1 ? unroll : 0);
@@ -200,6 +212,12 @@ class MicroEmitter {
     as_.sub(counter_, 1);
     as_.jg(rest_loop);
     as_.bind(done);
+  }
+
+  /// Into L2: the tiles at hand need L1.
+  void emit_prefetch_of_next() {
+    for (int at = 0; at < shape_.vectors * vector_bytes_; at += 64) as_.prefetcht1(aj::x86::ptr(next_, at));
+    as_.add(next_, next_stride_);
   }
 
   /// Moves to the next k. Rows with unit k stride address steps by displacement and move `unit_steps` at once.
@@ -276,6 +294,7 @@ class MicroEmitter {
   const Gp a_[4] = {aj::x86::rax, aj::x86::rcx, aj::x86::r8, aj::x86::r9};
   const Gp b_stride_ = aj::x86::rbx, a_stride_ = aj::x86::r12, counter_ = aj::x86::r13;  // callee-saved
   const Gp totals_ = aj::x86::rsi;
+  const Gp next_ = aj::x86::r14, next_stride_ = aj::x86::r15;  // callee-saved
 };
 
 /// Functions found by shape without a lock. Code lives as long as the process: its blocks are kept in a list.
@@ -284,7 +303,8 @@ struct MicroTable {
     std::shared_ptr<const CodeBlock> block;
     Kept* next;
   };
-  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 3 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors> functions{};
+  std::array<std::atomic<MicroFunction>, 2 * 2 * 2 * 3 * 2 * 2 * 2 * 3 * max_micro_rows * max_micro_vectors>
+      functions{};
   std::atomic<Kept*> kept{nullptr};
 
   static std::size_t index(const MicroShape& s) {
@@ -294,6 +314,7 @@ struct MicroTable {
     at = at * 3 + as_index(s.sum);
     at = at * 2 + s.prefetches_a;
     at = at * 2 + s.prefetches_b;
+    at = at * 2 + s.prefetches_next;
     at = at * 3 + as_index(s.walk);
     at = at * max_micro_rows + s.rows - 1u;
     return at * max_micro_vectors + s.vectors - 1u;
@@ -319,8 +340,9 @@ class ThrowOnError : public aj::ErrorHandler {
 };
 
 inline void add_to_key(KeyWriter& key, const MicroShape& shape) {
-  const auto& [dtype, isa, rows, vectors, is_masked, walk, sum, prefetches_a, prefetches_b] = shape;
+  const auto& [dtype, isa, rows, vectors, is_masked, walk, sum, prefetches_a, prefetches_b, prefetches_next] = shape;
   key.add(dtype).add(isa).add(rows).add(vectors).add(is_masked).add(walk).add(sum).add(prefetches_a).add(prefetches_b);
+  key.add(prefetches_next);
 }
 inline std::string key_of(const MicroShape& shape) {
   KeyWriter key;

@@ -29,6 +29,7 @@ struct ContractionParts {
   std::uint16_t sum = 0;                 // the epilogue's access to the contract
   std::vector<std::uint16_t> access_of;  // epilogue access -> kernel access (all but `sum`)
   int tile_rows = 0, tile_columns = 0;   // what the nest's tiles have at most; 0: extents say it
+  int streams = 0;                       // operands that the epilogue reads or writes row by row
   bool keeps_packed = false;             // B stays packed from run to run, where it is a constant
 };
 /// What operands must be in memory.
@@ -77,6 +78,8 @@ struct ContractionPlan {
       false;  // each task packs its own panel, which then stays in its core's L2; else all are packed before
   bool keeps_runs_in_task = false;  // a task does all runs of k: making a panel of B costs more than reading sums again
   bool prefetches_a = false, prefetches_b = false;
+  bool streams_results = false;                             // the epilogue waits for memory rather than for sums
+  bool prepares_next = false;                               // tiles ask for the part of B that comes next
   bool b_is_shared = false;                                 // B is the same in every batch
   std::int64_t width = 1;                                   // columns of a full panel
   std::int64_t panels = 0, tail_columns = 0;                // columns of the last panel

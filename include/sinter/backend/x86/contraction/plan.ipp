@@ -85,6 +85,11 @@ SINTER_DECL std::optional<ContractionParts> split_contraction(const Kernel& kern
   parts.epilogue = std::move(epilogue.kernel);
   parts.sum = static_cast<std::uint16_t>(parts.epilogue.accesses.size() - 1);
   parts.access_of = std::move(epilogue.access_of);
+  const auto m = as_index(parts.epilogue.rank() - 2), n = m + 1;
+  for (std::size_t i = 0; i < parts.sum; ++i) {
+    const auto& stride = parts.epilogue.accesses[i].stride;
+    parts.streams += stride[m] != StrideClass::zero && stride[n] == StrideClass::unit;
+  }
   return parts;
 }
 
@@ -152,9 +157,16 @@ inline int default_vectors(Isa isa, const ContractionPlan& p, bool b_is_made) {
   if (p.packs_b && p.m <= 3) return isa == Isa::avx512 ? 4 : p.m == 3 ? 3 : 4;
   if (isa == Isa::avx512) {
     if (p.m <= 6) return p.m == 1 ? 16 : p.m <= 3 ? 8 : 4;
+    if (p.streams_results) return 4;  // longer parts of each row
     return p.m >= 512 && p.walk != AWalk::unit_row ? 4 : vectors_of_images(p, b_is_made);
   }
   return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
+}
+
+/// As an optimiser's update of the weights whose gradients are summed, which reads and writes three arrays.
+inline bool has_many_streams(const ContractionParts& parts) {
+  constexpr int many = 4;
+  return parts.streams >= many;
 }
 
 /// Cuts m into tiles of at most `rows`, as even as can be, and n into panels.
@@ -278,6 +290,14 @@ inline void choose_pack_memory(ContractionPlan& p, bool b_is_made) {
   p.pack_bytes = p.b_is_shared ? one : one * p.batches_per_pack;
 }
 
+/// Worth it where a part of B is more than the processor fetches ahead by itself, and is read only a few times. Fewer
+/// tiles would not get through all rows.
+inline void choose_preparation(ContractionPlan& p) {
+  constexpr std::int64_t least_bytes = 16 << 10, most_tiles = 32;
+  p.prepares_next = p.method == ProductMethod::tiles && !p.packs_b && p.tiles_per_block >= steps_per_row_ahead &&
+                    p.tiles <= most_tiles && p.width * p.k_run * p.element >= least_bytes;
+}
+
 }  // namespace x86_contraction_detail
 
 SINTER_DECL bool pack_once(ContractionPlan& plan) {
@@ -342,6 +362,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   p.walk = p.a.column_stride == p.element ? AWalk::unit_k
            : p.a.row_stride == p.element  ? AWalk::unit_row
                                           : AWalk::strided;
+  p.streams_results = has_many_streams(parts);
   choose_method(p, parts.b_is_made);
   choose_packing(p, parts.b_is_made, isa);
   if (packing == Packing::always && p.method == ProductMethod::tiles) {
@@ -352,6 +373,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   choose_k_run(p, parts.b_is_made);
   choose_blocks(p, isa, threads);
   choose_pack_memory(p, parts.b_is_made);
+  choose_preparation(p);
   return p;
 }
 

@@ -16,7 +16,7 @@ namespace x86_export_detail {
 static_assert(max_axes == 10 && max_accesses == 48 && max_micro_slots == 8 && product_sum_group == 8192 &&
               max_tile_bytes == 2048);
 static_assert(sizeof(LoopArgs) == 26 * 8 + 48 * 56 && offsetof(LoopArgs, pointer) == 26 * 8 &&
-              offsetof(LoopArgs, scratch) == 23 * 8 && sizeof(MicroArgs) == (14 + 16) * 8 &&
+              offsetof(LoopArgs, scratch) == 23 * 8 && sizeof(MicroArgs) == (14 + 16 + 2) * 8 &&
               offsetof(MicroArgs, slot) == 14 * 8 && offsetof(MicroArgs, totals) == 8 * 8);
 static_assert(loop_first == 19 && product_extent == 20 && product_a == 30 && product_epilogue == 72 &&
               product_first == 76);
@@ -136,9 +136,11 @@ inline constexpr const char* runtime_product = R"cpp(
       char* at;
       Number row;
     } slot[8];
+    const char* next;
+    Number next_row;
   };
   typedef void (*MicroFunction)(MicroArgs*);
-  static_assert(sizeof(MicroArgs) == 30 * 8, "the machine code is for another layout");
+  static_assert(sizeof(MicroArgs) == 32 * 8, "the machine code is for another layout");
 
   // Rows of B side by side for every k; what is behind its columns is zero.
   template <class T>

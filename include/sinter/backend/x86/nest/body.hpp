@@ -109,7 +109,8 @@ class LoopBody {
   void report_bad_index(std::size_t access, Gpr status);
   bool may_be_every_second(std::size_t access) const;
   void jump_unless_every_second(std::size_t access, int to);
-  VReg load_apart(std::size_t access);
+  VReg load_apart(std::size_t access, const Tail& tail);
+  void move_apart(std::size_t access, int copy, const Tail& tail);
   VReg gather(std::size_t access, const Lane0& lane, VReg index, DType index_dtype);
   VReg gather_whole(std::size_t access, const Lane0& lane, VReg index, VReg mask);
   VReg load_by_element(std::size_t access, const Lane0& lane, VReg index, DType index_dtype, int displacement);

@@ -444,26 +444,46 @@ SINTER_DECL void LoopBody::jump_unless_every_second(std::size_t access, int to) 
   s_.jump(Op::jne, to);
 }
 
-/// A whole vector of elements that are some bytes apart, from rdx on. Clobbers rax, rdx.
-SINTER_DECL VReg LoopBody::load_apart(std::size_t access) {
+/// A vector of elements that are some bytes apart, from rdx on. Clobbers rax, rdx, r9.
+SINTER_DECL VReg LoopBody::load_apart(std::size_t access, const Tail& tail) {
   const DType dtype = dtype_of_access(access);
   const Lane type = lane_of(dtype);
-  const int size = static_cast<int>(size_of(dtype)), copy = s_.frame(64, 64), other = s_.new_label(),
-            done = s_.new_label();
+  const int copy = s_.frame(64, 64), other = s_.new_label(), done = s_.new_label();
   const VReg result = b_.load(dtype, CodeStream::slot(copy), Tail{});  // anything
   jump_unless_every_second(access, other);
-  b_.assign(type, result, b_.load_every_second(type, Gpr::rdx));
+  b_.assign(type, result,
+            tail.active() ? b_.load_every_second(type, Gpr::rdx, tail) : b_.load_every_second(type, Gpr::rdx));
   s_.jump(Op::jmp, done);
   s_.bind(other);
-  for (int l = 0; l < b_.lanes(); ++l) {
-    x86_detail::move_element(s_, size, CodeStream::slot(copy + l * size), CodeStream::at(Gpr::rdx));
-    if (l + 1 < b_.lanes())
-      s_.binary(Op::add, Gpr::rdx,
-                CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
-  }
+  move_apart(access, copy, tail);
   b_.assign(type, result, b_.load(dtype, CodeStream::slot(copy), Tail{}));
   s_.bind(done);
   return result;
+}
+
+/// Single elements that are some bytes apart, from rdx on, into the frame. Clobbers rax, rdx, r9.
+SINTER_DECL void LoopBody::move_apart(std::size_t access, int copy, const Tail& tail) {
+  const int size = static_cast<int>(size_of(dtype_of_access(access)));
+  const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride)));
+  if (!tail.active()) {
+    for (int l = 0; l < b_.lanes(); ++l) {
+      x86_detail::move_element(s_, size, CodeStream::slot(copy + l * size), CodeStream::at(Gpr::rdx));
+      if (l + 1 < b_.lanes()) s_.binary(Op::add, Gpr::rdx, stride);
+    }
+    return;
+  }
+  const int counter = s_.frame(8), again = s_.new_label();
+  s_.mov_imm(Gpr::r9, 0);
+  s_.mov(Gpr::rax, CodeStream::slot(tail.count_slot));
+  s_.mov(CodeStream::slot(counter), Gpr::rax);
+  s_.bind(again);
+  x86_detail::move_element(s_, size,
+                           CodeStream::at(Gpr::rsp, Gpr::r9, std::countr_zero(static_cast<unsigned>(size)), copy),
+                           CodeStream::at(Gpr::rdx));
+  s_.binary(Op::add, Gpr::rdx, stride);
+  s_.binary_imm(Op::add, Gpr::r9, 1);
+  s_.binary(Op::cmp, Gpr::r9, CodeStream::slot(counter));
+  s_.jump(Op::jl, again);
 }
 
 /// A vector put together in the frame from strided or indexed elements. Clobbers rax, rdx, r9.
@@ -476,24 +496,8 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   auto finish = [&] { return b_.load(dtype, CodeStream::slot(copy), Tail{}); };
   if (index == no_vreg) {
     element_pointer(access, lane, displacement);
-    if (!lane.tail.active() && may_be_every_second(access)) return load_apart(access);
-    if (!lane.tail.active()) {
-      for (int l = 0; l < b_.lanes(); ++l) {
-        x86_detail::move_element(s_, size, CodeStream::slot(copy + l * size), CodeStream::at(Gpr::rdx));
-        if (l + 1 < b_.lanes()) s_.binary(Op::add, Gpr::rdx, stride);
-      }
-      return finish();
-    }
-    const int counter = s_.frame(8);
-    s_.mov_imm(Gpr::r9, 0);
-    s_.mov(Gpr::rax, CodeStream::slot(lane.tail.count_slot));
-    s_.mov(CodeStream::slot(counter), Gpr::rax);
-    s_.bind(again);
-    x86_detail::move_element(s_, size, target, CodeStream::at(Gpr::rdx));
-    s_.binary(Op::add, Gpr::rdx, stride);
-    s_.binary_imm(Op::add, Gpr::r9, 1);
-    s_.binary(Op::cmp, Gpr::r9, CodeStream::slot(counter));
-    s_.jump(Op::jl, again);
+    if (may_be_every_second(access) && (!lane.tail.active() || b_.is_avx512())) return load_apart(access, lane.tail);
+    move_apart(access, copy, lane.tail);
     return finish();
   }
   const Lane index_lane = lane_of(index_dtype);

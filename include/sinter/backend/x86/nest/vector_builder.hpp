@@ -169,6 +169,11 @@ class VectorBuilder {
   /// A whole vector of elements that lie two apart, from the first one's address on. Reads between them, but not
   /// beyond.
   VReg load_every_second(Lane lane, Gpr first);
+  /// The same of as many elements as the tail has (AVX-512); what lies behind the last of them is not touched. Clobbers
+  /// rax, r9.
+  VReg load_every_second(Lane lane, Gpr first, const Tail& tail);
+  /// Elements 0, 2, ... of two vectors, of which the second begins with the last element of the first.
+  VReg every_second_of(Lane lane, VReg low, VReg high);
   /// Leaves what lies between them as it is.
   void store_every_second(Lane lane, Gpr first, VReg value);
   VReg reverse(Lane lane, VReg a);

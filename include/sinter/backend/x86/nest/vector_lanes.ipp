@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -84,16 +85,42 @@ SINTER_DECL VReg VectorBuilder::reverse(Lane lane, VReg a) {
 
 /// The second vector begins one element early, so that it ends with the last element that is wanted.
 SINTER_DECL VReg VectorBuilder::load_every_second(Lane lane, Gpr first) {
+  const VReg low = load_whole(lane, CodeStream::at(first)),
+             high = load_whole(lane, CodeStream::at(first, (lanes_ - 1) * size_of(lane)));
+  return every_second_of(lane, low, high);
+}
+
+SINTER_DECL VReg VectorBuilder::load_every_second(Lane lane, Gpr first, const Tail& tail) {
+  const VReg low_mask = s_.new_mask(), high_mask = s_.new_mask();
+  s_.mov(Gpr::r9, CodeStream::slot(tail.count_slot));  // elements from the first to the last: 2 * count - 1
+  s_.emit(Op::lea, {reg(Gpr::r9), mem(8)}, CodeStream::at(Gpr::r9, Gpr::r9, 0, -1));
+  s_.mov_imm(Gpr::rax, std::numeric_limits<std::int32_t>::max());
+  s_.emit(Op::bzhi, {reg(Gpr::rax, 4), reg(Gpr::rax, 4), reg(Gpr::r9, 4)});
+  s_.emit(Op::kmovw, {kreg(low_mask), reg(Gpr::rax, 4)});
+  s_.emit(Op::shr, {reg(Gpr::rax, 4), immediate()}, lanes_ - 1);
+  s_.emit(Op::kmovw, {kreg(high_mask), reg(Gpr::rax, 4)});
+  const auto part = [&](VReg mask, int at) {
+    const VReg r = s_.new_vec(bytes(lane));
+    Instruction& i = s_.emit(size_of(lane) == 4 ? Op::vmovups : Op::vmovupd, {vec(r, bytes(lane)), mem(bytes(lane))},
+                             CodeStream::at(first, at * size_of(lane)));
+    i.mask = mask;
+    i.zeroing = true;
+    return r;
+  };
+  const VReg low = part(low_mask, 0);
+  return every_second_of(lane, low, part(high_mask, lanes_ - 1));
+}
+
+SINTER_DECL VReg VectorBuilder::every_second_of(Lane lane, VReg low, VReg high) {
   const int half = lanes_ / 2;
   LaneOrder from_low{}, from_high{};
   for (int i = 0; i < lanes_; ++i) {
     if (i < half) from_low[as_index(i)] = static_cast<std::uint8_t>(2 * i);
     else from_high[as_index(i)] = static_cast<std::uint8_t>(2 * i - (lanes_ - 1));
   }
-  const VReg low = permute(lane, load_whole(lane, CodeStream::at(first)), from_low);
-  const VReg high = permute(lane, load_whole(lane, CodeStream::at(first, (lanes_ - 1) * size_of(lane))), from_high);
+  const VReg evens_of_low = permute(lane, low, from_low), evens_of_high = permute(lane, high, from_high);
   const unsigned lows = (1u << half) - 1;
-  return blend(lane, lows, is_avx512() ? lane_mask(lows) : no_vreg, low, high);
+  return blend(lane, lows, is_avx512() ? lane_mask(lows) : no_vreg, evens_of_low, evens_of_high);
 }
 
 SINTER_DECL void VectorBuilder::store_every_second(Lane lane, Gpr first, VReg value) {
