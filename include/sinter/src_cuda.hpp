@@ -54,6 +54,7 @@
 #include <sinter/backend/cuda/source/source.ipp>
 #include <sinter/backend/cuda/source/tensor.ipp>
 #include <sinter/backend/cuda/source/transpose.ipp>
+#include <sinter/backend/cuda/source/wgmma.ipp>
 #include <sinter/backend/cuda/source/writer.ipp>
 #include <sinter/backend/cuda/user_kernel.ipp>
 #endif

@@ -18,7 +18,7 @@ struct Arguments {
   I s2_0;
 };
 
-extern "C" __global__ void __launch_bounds__(1024) __cluster_dims__(4, 1, 1) sinter_rows(const __grid_constant__ Arguments a) {
+extern "C" __global__ void __launch_bounds__(1024, 1) __cluster_dims__(4, 1, 1) sinter_rows(const __grid_constant__ Arguments a) {
   const int group = 0, rank = (int)(blockIdx.x % 4), lane = rank * 1024 + (int)threadIdx.x;
   cluster_arrive();
   const I wanted = (I)blockIdx.x / 4;

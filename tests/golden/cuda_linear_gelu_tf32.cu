@@ -51,11 +51,11 @@ static __device__ __forceinline__ double normal_tail(double u) {
 }
 static __device__ __forceinline__ float gelu_of(float x) {
   const float a = fminf(fabsf(x), 15.0f), u = plain_quotient(a, fmaf(a, 0.25f, 1.0f));
-  return x != x ? x : fmaf(-(u * normal_tail(u)), bounded_gauss(a), x >= 0 ? x : -0.0f);
+  return fmaf(-(u * normal_tail(u)), bounded_gauss(a), x < 0 ? -0.0f : x);
 }
 static __device__ __forceinline__ double gelu_of(double x) {
   const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;
-  return x != x ? x : fma(-(u * normal_tail(u)), gauss_of(a), x >= 0 ? x : -0.0);
+  return fma(-(u * normal_tail(u)), gauss_of(a), x < 0 ? -0.0 : x);
 }
 
 struct Arguments {

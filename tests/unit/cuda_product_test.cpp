@@ -244,6 +244,8 @@ TEST_CASE("the fastest algorithm is chosen and remembered, in the process and on
 }
 
 TEST_CASE("bytes of a library's algorithm survive as text") {
+  for (const GemmAlgorithm algorithm : {GemmAlgorithm::fma, GemmAlgorithm::wgmma, GemmAlgorithm::library_then_kernel})
+    CHECK(ProductChoices::choice_of(ProductChoices::text_of({algorithm, {}, "why"}))->algorithm == algorithm);
   const ProductChoice choice{GemmAlgorithm::tensor_cores, three[0].library_algorithm, "why"};
   const auto read = ProductChoices::choice_of(ProductChoices::text_of(choice));
   REQUIRE(read);

@@ -150,7 +150,7 @@ class CudaLaunch final : public Launch {
     return true;
   }
   void fill(GpuLaunch& launch, const ParameterPatch& patch, void* const* operands) const {
-    if (patch.kind == ParameterPatch::Kind::operand) {
+    if (patch.kind == ParameterPatch::Kind::operand || patch.kind == ParameterPatch::Kind::tensor_map) {
       ReadyList::set(launch, patch, static_cast<const char*>(operands[patch.index]) + patch.byte_offset);
     } else if (patch.kind == ParameterPatch::Kind::value) {
       launch.parameters[patch.at / 8] = bits_of(operands, patch.index, patch.byte_offset);

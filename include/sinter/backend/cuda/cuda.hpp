@@ -45,6 +45,7 @@ enum class ProductPolicy : std::uint8_t {
   by_rule,       // by a heuristic, nothing is measured
   fma,           // always that one, where it is open: a generated kernel on the ordinary units,
   tensor_cores,  // a generated kernel on tensor cores,
+  wgmma,         // one by the instructions of sm_90a,
   library,       // cuBLASLt, with its epilogue where that fits,
   library_then_kernel,  // cuBLASLt, what follows the product in a kernel of its own
 };

@@ -22,17 +22,14 @@ inline ProductPolicy policy_of_environment() {
   const char* text = std::getenv("SINTER_CUDA_PRODUCT");
   const std::string value = text != nullptr ? text : "";
   constexpr std::pair<std::string_view, ProductPolicy> policies[] = {
-      {"", ProductPolicy::measured},
-      {"measure", ProductPolicy::measured},
-      {"rule", ProductPolicy::by_rule},
-      {"fma", ProductPolicy::fma},
-      {"library", ProductPolicy::library},
-      {"tensor_cores", ProductPolicy::tensor_cores},
-      {"library_then_kernel", ProductPolicy::library_then_kernel}};
+      {"", ProductPolicy::measured},       {"measure", ProductPolicy::measured},
+      {"rule", ProductPolicy::by_rule},    {"fma", ProductPolicy::fma},
+      {"library", ProductPolicy::library}, {"tensor_cores", ProductPolicy::tensor_cores},
+      {"wgmma", ProductPolicy::wgmma},     {"library_then_kernel", ProductPolicy::library_then_kernel}};
   for (const auto& [name, policy] : policies)
     if (value == name) return policy;
   throw UserError("SINTER_CUDA_PRODUCT", "\"" + value + "\" is no policy for products", {},
-                  "set it to measure, rule, fma, tensor_cores, library or library_then_kernel");
+                  "set it to measure, rule, fma, tensor_cores, wgmma, library or library_then_kernel");
 }
 inline std::atomic<ProductPolicy>& policy_place() {
   return process_object(

@@ -58,6 +58,7 @@ struct DriverApi {
 #define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;
   SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_MEMBER)
 #undef SINTER_CUDA_MEMBER
+  decltype(&::cuTensorMapEncodeTiled) call_cuTensorMapEncodeTiled = nullptr;  // of 12.0: null with an older driver
 #if CUDA_VERSION >= 12040
   // Of 12.4: null with an older driver.
   decltype(&::cuGraphConditionalHandleCreate) call_cuGraphConditionalHandleCreate = nullptr;

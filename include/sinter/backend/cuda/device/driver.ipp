@@ -61,10 +61,11 @@ inline std::string fill_table(void* library, DriverApi& api) {
   if (api.call_##name == nullptr) return SINTER_CUDA_TEXT(name);
   SINTER_CUDA_DRIVER_FUNCTIONS(SINTER_CUDA_FIND)
 #undef SINTER_CUDA_FIND
-#if CUDA_VERSION >= 12040
   const auto find = [&](const char* name, auto& function) {
     function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(find_symbol(library, name));
   };
+  find("cuTensorMapEncodeTiled", api.call_cuTensorMapEncodeTiled);
+#if CUDA_VERSION >= 12040
   find("cuGraphConditionalHandleCreate", api.call_cuGraphConditionalHandleCreate);
   find("cuGraphAddNode_v2", api.call_cuGraphAddNode_v2);
 #endif

@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 #include <sinter/kernel/kernel.hpp>
 #include <sinter/runtime/backend.hpp>
+#include <sinter/tensor/dtype.hpp>
 
 #include <array>
 #include <cstddef>
@@ -25,18 +26,20 @@ struct Target {
   int multiprocessors = 132;
   std::size_t shared_bytes = 227 * 1024;  // per block, with opt-in
   int registers = 65536;                  // per multiprocessor
+  bool has_bulk_copies = false;           // of boxes of tensors (TensorMap), and products by `wgmma`: sm_90a
   bool uses_library = false;              // large products may go to cuBLASLt, where it can be opened
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
 
-/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, or cuBLASLt,
-/// which also computes what follows where it can (LibraryProduct::Epilogue); where it can, it may also leave that to a
-/// kernel.
-enum class GemmAlgorithm : std::uint8_t { fma, tensor_cores, library, library_then_kernel };
+/// Who computes a product of matrices: a generated kernel on the ordinary units, one on tensor cores, one by `wgmma` of
+/// sm_90a, or cuBLASLt, which also computes what follows where it can (LibraryProduct::Epilogue); where it can, it may
+/// also leave that to a kernel.
+enum class GemmAlgorithm : std::uint8_t { fma, tensor_cores, wgmma, library, library_then_kernel };
 constexpr std::string_view name_of(GemmAlgorithm algorithm) {
   switch (algorithm) {
     case GemmAlgorithm::fma: return "fma";
     case GemmAlgorithm::tensor_cores: return "tensor_cores";
+    case GemmAlgorithm::wgmma: return "wgmma";
     case GemmAlgorithm::library: return "library";
     case GemmAlgorithm::library_then_kernel: return "library_then_kernel";
   }
@@ -48,9 +51,10 @@ struct ParameterPatch {
   enum class Kind : std::uint8_t {
     operand,  // address of operand `index` plus `byte_offset`
     value,    // operand `index` lives on the host: its bits from `byte_offset` on (see GeneratedKernel::bind, by_value)
-    workspace,  // address of the launch list's workspace plus `byte_offset`
-    fault,      // address of the fault record: long long[4], see below
-    tag,        // a number that names this launch in the fault record, never 0
+    workspace,   // address of the launch list's workspace plus `byte_offset`
+    fault,       // address of the fault record: long long[4], see below
+    tag,         // a number that names this launch in the fault record, never 0
+    tensor_map,  // 128 bytes instead of 8: GpuLaunch::tensor_maps[at / 128] of operand `index` from `byte_offset` on
   };
   Kind kind = Kind::operand;
   std::uint16_t index = 0;
@@ -62,6 +66,16 @@ struct ParameterPatch {
 /// and goes on with a zero. The runtime throws IndexError at the next synchronisation. Of a pivot of lu_solve, fault[3]
 /// becomes 1.
 
+/// What the bulk copy engine must know of an operand to copy boxes of it to shared memory: rows of 128 bytes along the
+/// innermost axis, swizzled as `wgmma` reads them; zeros outside the operand.
+struct TensorMap {
+  DType dtype = DType::f32;  // f16, bf16 or f32
+  int rank = 0;
+  std::array<std::uint64_t, 5> extent{}, byte_stride{};  // innermost axis first, its stride an element
+  std::array<std::uint32_t, 5> box{};
+  const void* address = nullptr;  // for which the parameter holds it
+};
+
 /// One kernel launch, but for addresses.
 struct GpuLaunch {
   std::uint16_t entry = 0;  // of GeneratedKernel::entries
@@ -71,6 +85,7 @@ struct GpuLaunch {
   /// The one parameter of every entry: a struct passed by value.
   std::vector<std::uint64_t> parameters;
   std::vector<ParameterPatch> patches;
+  std::vector<TensorMap> tensor_maps;  // at the start of the parameter
 };
 
 /// A call of a library (cuBLASLt) in place of launches. Its functions want the context of its device to be current.

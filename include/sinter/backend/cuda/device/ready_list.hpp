@@ -77,10 +77,12 @@ struct ReadyList {
     if (SINTER_UNLIKELY(!is_prepared_ || fault_stream_ != stream.id)) prepare_for(stream, gpu, label);
   }
   static void set(GpuLaunch& launch, const ParameterPatch& patch, const void* address) {
-    launch.parameters[patch.at / 8] = reinterpret_cast<std::uintptr_t>(address);
+    if (SINTER_UNLIKELY(patch.kind == ParameterPatch::Kind::tensor_map)) set_tensor_map(launch, patch, address);
+    else launch.parameters[patch.at / 8] = reinterpret_cast<std::uintptr_t>(address);
   }
 
  private:
+  static void set_tensor_map(GpuLaunch& launch, const ParameterPatch& patch, const void* address);
   void prepare_for(const StreamState& stream, Gpu& gpu, const LaunchLabel& label);
 
   bool is_prepared_ = false;

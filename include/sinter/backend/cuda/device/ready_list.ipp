@@ -9,6 +9,7 @@
 #include <sinter/base/index.hpp>
 
 #include <array>
+#include <cstring>
 #include <mutex>
 #include <utility>
 
@@ -72,6 +73,23 @@ SINTER_DECL Modules& Modules::of(const Gpu& gpu) {
 
 SINTER_DECL ReadyList::ReadyList(Gpu& gpu, LaunchList made) : list(std::move(made)) {
   if (!list.source.empty()) module = Modules::of(gpu).get(gpu, list.source, list.entries);
+}
+
+SINTER_DECL void ReadyList::set_tensor_map(GpuLaunch& launch, const ParameterPatch& patch, const void* address) {
+  TensorMap& map = launch.tensor_maps[patch.at / 128];
+  if (map.address == address) return;
+  CUtensorMap encoded{};
+  const CUtensorMapDataType type = map.dtype == DType::bf16  ? CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+                                   : map.dtype == DType::f16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16
+                                                             : CU_TENSOR_MAP_DATA_TYPE_FLOAT32;
+  const std::array<cuuint32_t, 5> every{1, 1, 1, 1, 1};
+  const CUresult result = api().call_cuTensorMapEncodeTiled(
+      &encoded, type, static_cast<cuuint32_t>(map.rank), const_cast<void*>(address), map.extent.data(),
+      map.byte_stride.data() + 1, map.box.data(), every.data(), CU_TENSOR_MAP_INTERLEAVE_NONE,
+      CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+  if (result != CUDA_SUCCESS) throw DeviceError("cuda", "describing an operand failed: " + result_text(result));
+  std::memcpy(launch.parameters.data() + patch.at / 8, &encoded, sizeof encoded);
+  map.address = address;
 }
 
 SINTER_DECL void ReadyList::prepare_for(const StreamState& stream, Gpu& gpu, const LaunchLabel& label) {

@@ -229,7 +229,8 @@ inline std::int64_t images_at_once(const ConvolutionGeometry& g) {
 inline std::optional<AlgorithmSearch> search_of(ProductPolicy policy, double operations) {
   switch (policy) {
     case ProductPolicy::fma:
-    case ProductPolicy::tensor_cores: return {};
+    case ProductPolicy::tensor_cores:
+    case ProductPolicy::wgmma: return {};
     case ProductPolicy::measured:
       return operations >= least_measured_operations ? AlgorithmSearch::measured : AlgorithmSearch::by_rule;
     case ProductPolicy::by_rule:

@@ -59,8 +59,8 @@ SINTER_DECL std::optional<ProductChoice> ProductChoices::choice_of(std::string_v
              why = choice_detail::take_line(text, "measured");
   if (!algorithm || !library_algorithm || !why || !text.empty()) return {};
   const auto bytes = choice_detail::bytes_of(*library_algorithm);
-  for (GemmAlgorithm known :
-       {GemmAlgorithm::fma, GemmAlgorithm::tensor_cores, GemmAlgorithm::library, GemmAlgorithm::library_then_kernel})
+  for (GemmAlgorithm known : {GemmAlgorithm::fma, GemmAlgorithm::tensor_cores, GemmAlgorithm::wgmma,
+                              GemmAlgorithm::library, GemmAlgorithm::library_then_kernel})
     if (*algorithm == name_of(known) && bytes) return ProductChoice{known, *bytes, std::string(*why)};
   return {};
 }

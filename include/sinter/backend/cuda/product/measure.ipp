@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/base/index.hpp>
+#include <sinter/tensor/half.hpp>
 
 #include <algorithm>
 #include <array>
@@ -77,8 +78,8 @@ class Scratch {
   char* memory() const { return reinterpret_cast<char*>(memory_); }
   CUstream stream() const { return stream_.handle; }
 
-  /// Numbers of both signs, none zero, f32 or f64 alike well inside the range: products of equal or zero numbers need
-  /// less power, and so would run faster than real ones.
+  /// Numbers of both signs, none zero, well inside the range of every dtype: products of equal or zero numbers, or of
+  /// NaN, need less power, and so would run faster than real ones.
   void fill_with_numbers(char* target, std::size_t bytes, DType dtype) {
     std::vector<char> pattern(std::min<std::size_t>(bytes, std::size_t{1} << 20));
     std::uint32_t state = 12345;
@@ -87,7 +88,13 @@ class Scratch {
       const double number = 0.25 + static_cast<double>(state >> 9) / (1 << 23);
       return (state >> 8 & 1) != 0 ? number : -number;
     };
-    for (std::size_t at = 0; at + 8 <= pattern.size(); at += 8) {
+    const bool is_f16 = dtype == DType::f16, is_half = is_f16 || dtype == DType::bf16;
+    for (std::size_t at = 0; is_half && at + 2 <= pattern.size(); at += 2) {
+      const auto x = static_cast<float>(next());
+      const std::uint16_t bits = is_f16 ? float16(x).bits : bfloat16(x).bits;
+      std::memcpy(pattern.data() + at, &bits, 2);
+    }
+    for (std::size_t at = 0; !is_half && at + 8 <= pattern.size(); at += 8) {
       const double d = next();
       const float f[2] = {static_cast<float>(d), static_cast<float>(next())};
       std::memcpy(pattern.data() + at, dtype == DType::f64 ? static_cast<const void*>(&d) : f, 8);
@@ -186,6 +193,7 @@ class ScratchOperands {
   void fill(GpuLaunch& launch, const ParameterPatch& patch, const char* workspace) const {
     switch (patch.kind) {
       case ParameterPatch::Kind::operand:
+      case ParameterPatch::Kind::tensor_map:
         ReadyList::set(launch, patch, static_cast<const char*>(operands_[patch.index]) + patch.byte_offset);
         break;
       case ParameterPatch::Kind::value: launch.parameters[patch.at / 8] = host_number_; break;

@@ -29,6 +29,7 @@ inline std::optional<GemmAlgorithm> forced_algorithm(ProductPolicy policy) {
     case ProductPolicy::by_rule: return {};
     case ProductPolicy::fma: return GemmAlgorithm::fma;
     case ProductPolicy::tensor_cores: return GemmAlgorithm::tensor_cores;
+    case ProductPolicy::wgmma: return GemmAlgorithm::wgmma;
     case ProductPolicy::library: return GemmAlgorithm::library;
     case ProductPolicy::library_then_kernel: return GemmAlgorithm::library_then_kernel;
   }
@@ -103,7 +104,7 @@ class ProductBinder {
   }
 
   std::string key() const {
-    return "product " SINTER_VERSION_STRING " 3 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
+    return "product " SINTER_VERSION_STRING " 4 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
            std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + gpu_.name() +
            " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" +
            problem_.text;

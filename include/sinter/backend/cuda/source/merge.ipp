@@ -54,7 +54,8 @@ inline std::string text_of(std::string source, std::size_t members) {
 SINTER_DECL bool is_mergeable(const LaunchList& list) {
   if (list.launches.size() != 1 || list.call || list.workspace_bytes > 0) return false;
   const GpuLaunch& launch = list.launches.front();
-  return launch.grid[1] == 1 && launch.grid[2] == 1 && !launch.is_cooperative && list.entries.size() == 1;
+  return launch.tensor_maps.empty() && launch.grid[1] == 1 && launch.grid[2] == 1 && !launch.is_cooperative &&
+         list.entries.size() == 1;
 }
 
 SINTER_DECL bool have_equal_code(const LaunchList& a, const LaunchList& b) {

@@ -58,15 +58,15 @@ inline constexpr std::string_view normal_tail_text =
     "  return sum;\n"
     "}\n";
 // x Phi(x) = max(x, 0) - a Phi(-a) with a = |x|; its derivative is d where x <= 0, else 1 - d. Nothing cancels, unlike
-// with erf.
+// with erf. NaN is the last addend: a case of its own would be a branch, which keeps neighbours' work apart.
 inline constexpr std::string_view gelu_text =
     "static __device__ __forceinline__ float gelu_of(float x) {\n"
     "  const float a = fminf(fabsf(x), 15.0f), u = plain_quotient(a, fmaf(a, 0.25f, 1.0f));\n"
-    "  return x != x ? x : fmaf(-(u * normal_tail(u)), bounded_gauss(a), x >= 0 ? x : -0.0f);\n"
+    "  return fmaf(-(u * normal_tail(u)), bounded_gauss(a), x < 0 ? -0.0f : x);\n"
     "}\n"
     "static __device__ __forceinline__ double gelu_of(double x) {\n"
     "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;\n"
-    "  return x != x ? x : fma(-(u * normal_tail(u)), gauss_of(a), x >= 0 ? x : -0.0);\n"
+    "  return fma(-(u * normal_tail(u)), gauss_of(a), x < 0 ? -0.0 : x);\n"
     "}\n";
 inline constexpr std::string_view gelu_slope_text =
     "static __device__ __forceinline__ float gelu_slope_of(float x) {\n"

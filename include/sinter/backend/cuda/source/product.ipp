@@ -6,9 +6,11 @@
 
 #include <sinter/backend/cuda/source/product.hpp>
 
+#include <sinter/backend/cuda/product/choice.hpp>
 #include <sinter/backend/cuda/product/cublaslt_api.hpp>
 #include <sinter/backend/cuda/source/library.hpp>
 #include <sinter/backend/cuda/source/tensor.hpp>
+#include <sinter/backend/cuda/source/wgmma.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -401,12 +403,17 @@ SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms() const {
   std::vector<cuda::GemmAlgorithm> open{cuda::GemmAlgorithm::fma};
   if (const TensorWriter tensor(*this); tensor.is_open())
     open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::GemmAlgorithm::tensor_cores);
+  const bool has_groups = WgmmaWriter(*this).is_open();
+  if (has_groups)
+    open.insert(operations() < cuda::least_measured_operations ? open.end() : open.begin(), cuda::GemmAlgorithm::wgmma);
   std::optional<cuda::LibraryProduct> product =
       operations() < least_library_operations ? std::nullopt : library_product();
   if (!product || !cuda::has_cublaslt()) return open;  // opened when first of use: it is large
-  open.insert(operations() < library_operations ? open.end() : open.begin(), cuda::GemmAlgorithm::library);
-  if (library_does_all(*product) && !product->epilogue.is_empty())
-    open.push_back(cuda::GemmAlgorithm::library_then_kernel);
+  const bool does_all = library_does_all(*product);
+  // A kernel that computes what follows in the same pass is better than the library and a pass of its own.
+  const bool is_first = operations() >= library_operations && (does_all || !has_groups);
+  open.insert(is_first ? open.begin() : open.end(), cuda::GemmAlgorithm::library);
+  if (does_all && !product->epilogue.is_empty()) open.push_back(cuda::GemmAlgorithm::library_then_kernel);
   return open;
 }
 
@@ -450,6 +457,7 @@ SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm
     case cuda::GemmAlgorithm::library: product.run_library(true); break;
     case cuda::GemmAlgorithm::library_then_kernel: product.run_library(false); break;
     case cuda::GemmAlgorithm::tensor_cores: TensorWriter(product).run(); break;
+    case cuda::GemmAlgorithm::wgmma: WgmmaWriter(product).run(); break;
     case cuda::GemmAlgorithm::fma: product.run(); break;
   }
   return true;

@@ -46,7 +46,8 @@ class ReductionWriter {
 
   void run() {
     w.set_vector(shape.vector_axis, shape.width);
-    const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads(), 1, shape.cluster);
+    const std::string entry =
+        w.entry(shape.is_column ? "columns" : "rows", shape.threads(), 1, shape.cluster > 1 ? shape.cluster : 0);
     place_ = write_place();
     write_body(first_stage);
     w.add_step(entry, quotient_up(shape.items, shape.groups) * shape.cluster, shape.splits, shape.threads(),

@@ -213,6 +213,7 @@ struct Helper {
 
 inline constexpr Helper helper_table[] = {
     {"Pack<", "template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T v[N]; };\n"},
+    {"TensorMap ", "struct alignas(64) TensorMap { unsigned long long words[16]; };\n"},
     {"divided(",
      "static __device__ __forceinline__ int divided(int n, int magic, int shift) { return (int)((__umulhi((unsigned)n, "
      "(unsigned)magic) + (unsigned)n) >> shift); }\n"},

@@ -47,10 +47,12 @@ class Writer {
   /// "I": the type of indices, 32 bits where every offset fits.
   bool is_wide() const { return is_wide_; }
   std::string pointer(std::uint16_t access);
+  /// A tensor map of the parameter, of the operand of this access.
+  std::string tensor_map(std::uint16_t access, const cuda::TensorMap& map);
   std::string extent(int axis) { return number("e" + str(axis), bound.extent(axis)); }
   /// Begins a kernel. `blocks`: so many per processor must find room in its registers. `cluster`: so many run at once
-  /// and reach each other's shared memory.
-  std::string entry(const std::string& suffix, int threads, int blocks = 1, int cluster = 1);
+  /// and reach each other's shared memory, one on a processor, where it is not 0.
+  std::string entry(const std::string& suffix, int threads, int blocks = 1, int cluster = 0);
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads,
                 unsigned shared_bytes = 0);
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
@@ -114,6 +116,11 @@ class Writer {
   std::vector<Number> numbers_;
   std::vector<std::uint16_t> accesses_;  // that have a pointer
   std::vector<Along> along_;
+  struct MappedAccess {
+    std::uint16_t access;
+    cuda::TensorMap map;
+  };
+  std::vector<MappedAccess> maps_;
   std::vector<GpuLaunch> launches_;
   std::vector<std::string> entries_;
   std::int64_t workspace_bytes_ = 0;

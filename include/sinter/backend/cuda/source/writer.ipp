@@ -54,10 +54,16 @@ SINTER_DECL std::string Writer::pointer(std::uint16_t access) {
   return "a.p" + str(access);
 }
 
+SINTER_DECL std::string Writer::tensor_map(std::uint16_t access, const cuda::TensorMap& map) {
+  maps_.push_back({access, map});
+  return "a.map" + str(static_cast<std::int64_t>(maps_.size()) - 1);
+}
+
 SINTER_DECL std::string Writer::entry(const std::string& suffix, int threads, int blocks, int cluster) {
-  const std::string function = "sinter_" + suffix;
-  body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) + (blocks > 1 ? ", " + str(blocks) : "") +
-           ") " + (cluster > 1 ? "__cluster_dims__(" + str(cluster) + ", 1, 1) " : "") + function +
+  const std::string function = "sinter_" + suffix,
+                    together = cluster > 1 ? "__cluster_dims__(" + str(cluster) + ", 1, 1) " : "";
+  body_ += "\nextern \"C\" __global__ void __launch_bounds__(" + str(threads) +
+           (blocks > 1 || cluster > 0 ? ", " + str(blocks) : "") + ") " + together + function +
            "(const __grid_constant__ Arguments a) {\n";
   indent_ = 1;
   return function;
@@ -88,6 +94,12 @@ SINTER_DECL LaunchList Writer::finish() {
     patches.push_back({kind, operand, at, offset});
     at += 8;
   };
+  for (const auto& [access, map] : maps_) {  // first, where they are aligned
+    head += "  TensorMap map" + str(at / 128) + ";\n";
+    add(ParameterPatch::Kind::tensor_map, bound.kernel.accesses[access].operand,
+        bound.geometry.accesses[access].offset * size_of(bound.dtype_of(access)));
+    at += 120;
+  }
   for (std::uint16_t access : accesses_) {
     const std::uint16_t operand = bound.kernel.accesses[access].operand;
     const std::string type = memory_type(bound.dtype_of(access)), field = "p" + str(access) + ";\n";
@@ -104,12 +116,15 @@ SINTER_DECL LaunchList Writer::finish() {
   head = std::string("typedef ") + (is_wide_ ? "long long" : "int") + " I;\n" +
          helpers(head + body_, device.capability) + "\nstruct Arguments {\n" + head;
   const std::size_t number_size = is_wide_ ? 8 : 4;
-  std::vector<std::uint64_t> parameters((at + number_size * numbers_.size() + 7) / 8);
+  const std::size_t alignment = maps_.empty() ? 8 : 64;
+  std::vector<std::uint64_t> parameters((at + number_size * numbers_.size() + alignment - 1) / alignment * alignment /
+                                        8);
   for (std::size_t i = 0; i < numbers_.size(); ++i)  // little endian: the low bytes come first
     std::memcpy(reinterpret_cast<char*>(parameters.data()) + at + i * number_size, &numbers_[i].value, number_size);
   for (GpuLaunch& launch : launches_) {
     launch.parameters = parameters;
     launch.patches = patches;
+    for (const MappedAccess& mapped : maps_) launch.tensor_maps.push_back(mapped.map);
   }
   list.source = head + "};\n" + body_;
   list.entries = std::move(entries_);
