@@ -79,6 +79,8 @@ SINTER_DECL void WgmmaWriter::choose_tile() {
   shape.depth = step();
   stages_ = shape.columns == 128 ? 6 : 8;
   cluster_ = row_tiles() % 2 == 0 || row_tiles() > 16 ? 2 : 1;
+  shape.launch_threads = wgmma_threads;
+  shape.call.order = CallOrder::own;
 }
 
 // ---- the kernel
@@ -148,6 +150,7 @@ SINTER_DECL void WgmmaWriter::write_copies(const Copy& left, const Copy& right) 
 
 SINTER_DECL void WgmmaWriter::run() {
   choose_tile();
+  lay_out();
   const Copy left = *copy_of(shape.left), right = *copy_of(shape.right);
   w.require_alignment();
   write_texts(left, right);
@@ -185,13 +188,9 @@ SINTER_DECL int WgmmaWriter::width() const {
 /// Loads of the epilogue that vary over results; their addresses depend on nothing else that is loaded.
 SINTER_DECL std::vector<InstId> WgmmaWriter::loads_after_contract() const {
   std::vector<InstId> loads;
-  const std::vector<bool> is_needed = after_contract();
-  for (std::size_t i = 0; i < bound.kernel.body.size(); ++i) {
-    const auto id = static_cast<InstId>(i);
-    if (is_needed[i] && bound.inst(id).prim == Prim::load &&
-        (bound.varies(id, shape.row_axis) || bound.varies(id, shape.column_axis)))
+  for (const InstId id : epilogue())
+    if (bound.inst(id).prim == Prim::load && (bound.varies(id, shape.row_axis) || bound.varies(id, shape.column_axis)))
       loads.push_back(id);
-  }
   return loads;
 }
 
@@ -277,15 +276,12 @@ SINTER_DECL void WgmmaWriter::write_columns() {
 
 /// Everything but the product and what is loaded, for neighbouring columns of one row, and the stores.
 SINTER_DECL void WgmmaWriter::write_piece(const IndexNames& index, const std::vector<InstId>& loaded) {
-  const std::vector<bool> is_needed = after_contract();
   std::vector<InstId> constant, elementwise;
   bool has_gather = false;
-  for (std::size_t i = 0; i < bound.kernel.body.size(); ++i) {
-    const auto id = static_cast<InstId>(i);
+  for (const InstId id : epilogue()) {
     const Prim prim = bound.inst(id).prim;
-    if (!is_needed[i] || prim == Prim::immediate || prim == Prim::contract) continue;
     if (std::find(loaded.begin(), loaded.end(), id) != loaded.end()) continue;
-    w.name[i] = "v" + str(id);
+    w.name[id] = "v" + str(id);
     has_gather |= reads_memory(prim) && prim != Prim::load;
     (w.is_along(id) ? elementwise : constant).push_back(id);
   }
