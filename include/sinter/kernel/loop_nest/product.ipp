@@ -95,6 +95,8 @@ class ProductBuilder : private NestWriter {
   /// an operand's threads and those of the epilogue have nothing in common, so what both need is computed twice.
   enum class Where : std::uint8_t { kernel, batch, row, column, epilogue, sums, both, nowhere };
 
+  static unsigned place_bit(Where where) { return 1u << as_index(where); }
+
   /// What a value is for: an instruction may be part of both operands and of the epilogue.
   enum : std::uint8_t { for_a = 1, for_b = 2, for_store = 4, for_all = 7 };
   void mark_uses() {
@@ -128,7 +130,7 @@ class ProductBuilder : private NestWriter {
       nest_.places[i] = {level_of(where), is_vector};
       if (inst.prim == Prim::immediate || i == call().value) continue;
       where_[i] = where;
-      taken_ |= 1u << as_index(where);
+      taken_ |= place_bit(where);
     }
     return {};
   }
@@ -157,12 +159,12 @@ class ProductBuilder : private NestWriter {
 
   /// The values for `use` that stand at a place.
   void add_values(Where where, unsigned use) {
-    const bool takes_both = where == Where::epilogue || where == Where::sums;
-    if ((taken_ >> as_index(where) & 1) == 0 && !takes_both) return;
+    unsigned places = place_bit(where);
+    if (where == Where::epilogue || where == Where::sums) places |= place_bit(Where::both);
+    if ((taken_ & places) == 0) return;
     const std::size_t first = nest_.ids.size();
     for (std::size_t i = 0; i < where_.size(); ++i)
-      if ((where_[i] == where || (takes_both && where_[i] == Where::both)) && (uses_[i] & use) != 0)
-        nest_.ids.push_back(static_cast<InstId>(i));
+      if ((place_bit(where_[i]) & places) != 0 && (uses_[i] & use) != 0) nest_.ids.push_back(static_cast<InstId>(i));
     add_ids_since(NestNodeKind::compute, first);
   }
 
