@@ -172,6 +172,7 @@ TEST_CASE("formulas of several operations are computed in the dtype of their res
   CHECK(whole(addr(zeros({2, 2}, {.dtype = DType::i64}), bytes, bytes)) == Whole{40000, 600, 600, 9});
   CHECK(whole(index_add(x, 0, tensor({0, 1}), bytes, -2)) == Whole{600, -5});
   CHECK(whole(jit::compile([](Tensor a, Tensor b) { return addcmul(a, b, b); })(x, bytes)) == Whole{41000, 10});
+  CHECK(item<float>(vector_distance(bytes, tensor<std::uint8_t>({203, 7}))) == 5);
   CHECK(addcmul(bytes, bytes, bytes).dtype() == DType::u8);  // which wraps, as u8 does
   CHECK(to_vector<std::uint8_t>(addcmul(bytes, bytes, bytes))[0] == (200 + 200 * 200) % 256);
   const Tensor large = cast(tensor({60000.f}), DType::f16), one = ones({1});

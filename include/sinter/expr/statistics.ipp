@@ -157,7 +157,10 @@ SINTER_DECL StdMean std_mean(const In& x, Axes axes, VarOptions options) {
   return {stddev(x, axes, options), mean(x, axes, options.keep)};
 }
 SINTER_DECL Tensor vector_distance(const In& a, const In& b, double p) {
-  return norm(expr_detail::operand_beside(a, b) - expr_detail::operand_beside(b, a), {}, {.p = p});
+  using expr_detail::floating;  // differences of bytes would wrap
+  const expr_detail::Term x = floating(expr_detail::operand_beside(a, b)),
+                          y = floating(expr_detail::operand_beside(b, a));
+  return norm(x - y, {}, {.p = p});
 }
 SINTER_DECL Tensor pdist(const In& x, double p) {
   const expr_detail::Term t = expr_detail::floating(x);
