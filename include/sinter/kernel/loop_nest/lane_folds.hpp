@@ -50,8 +50,8 @@ struct JoinedAxes {
 
 /// Points are dealt out to `lanes` threads, `width` neighbours at a time, or (`is_row` false) point by point, each of
 /// them in `columns` columns. Each lane takes in its own in order. Lanes of a row are put together in halves in each
-/// warp, then the warps of each block in halves, then blocks in halves; lanes of columns in halves; teams of a product in
-/// order. A lane may have `parts`, to which its points of a tile go one each, and which are put together in order.
+/// warp, then the warps of each block in halves, then blocks in halves; lanes of columns in halves; teams of a product
+/// in order. A lane may have `parts`, to which its points of a tile go one each, and which are put together in order.
 struct LaneShape {
   std::int64_t lanes = 1, width = 1, columns = 1;
   std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones

@@ -85,7 +85,6 @@ class NestVerifier {
     ++stage_;
     threads_ = nest_.nodes[place].count;
     lanes_ = 1;
-    threads_ = nest_.nodes[place].count;
     at_ = {};
     at_.known.resize(k_.body.size());
     at_.checked.resize(k_.body.size());

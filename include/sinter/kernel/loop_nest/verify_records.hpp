@@ -159,7 +159,9 @@ class NestRecords {
       case NestNodeKind::barrier: return nest_.is_on_gpu;
       case NestNodeKind::rescale: return n.first < kernel.body.size();
       case NestNodeKind::update:
-      case NestNodeKind::check_index: return n.first < kernel.stores.size() && kernel.stores[n.first].index != no_inst;
+      case NestNodeKind::check_index:
+        return n.first < kernel.stores.size() && kernel.stores[n.first].index != no_inst &&
+               (n.kind == NestNodeKind::check_index || n.axis <= static_cast<std::uint16_t>(UpdateOrder::atomic));
     }
     __builtin_unreachable();
   }

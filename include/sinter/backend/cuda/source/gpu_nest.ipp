@@ -202,7 +202,8 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   }
 
   /// Rows that are longer than registers: their start stays in shared memory, the first walk puts it there. It is worth
-  /// it where at least half of a row fits: its block has the processor to itself.
+  /// it where at least half of a row fits, since its block has the processor to itself; in a cluster, which has whole
+  /// processors anyway, an eighth.
   void find_shared() {
     if (shape_.threads() != most_block_lanes) return;
     InstList loads;

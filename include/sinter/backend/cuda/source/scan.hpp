@@ -1,8 +1,8 @@
-// Kernels with scans, as their loop nest says: a thread for each column, which it walks in order (long and few ones go by
-// strips and pieces: scan_columns.hpp); or a block of threads for each row, tile by tile, by shuffles inside warps, of
-// which each scans some elements for each of its lanes; where rows are few and long, a block for each piece of them. Rows
-// of a GPU are scanned in an order of their own, which follows from the extents, the kernel and the device, the same for
-// any launch.
+// Kernels with scans, as their loop nest says: a thread for each column, which it walks in order (long and few ones go
+// by strips and pieces: scan_columns.hpp); or a block of threads for each row, tile by tile, by shuffles inside warps,
+// of which each scans some elements for each of its lanes; where rows are few and long, a block for each piece of them.
+// Rows of a GPU are scanned in an order of their own, which follows from the extents, the kernel and the device, the
+// same for any launch.
 #pragma once
 
 #include <sinter/backend/cuda/source/writer.hpp>

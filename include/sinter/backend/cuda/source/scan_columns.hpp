@@ -10,8 +10,8 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
 /// False, and nothing is written: the columns are short, or so many that a thread for each is as fast, or a scan
-/// depends on another one. The order of sums follows from the extents and the device. Sums of floats have what rounding lost
-/// beside them throughout, as those of whole columns do.
+/// depends on another one. The order of sums follows from the extents and the device. Sums of floats have what rounding
+/// lost beside them throughout, as those of whole columns do.
 bool write_column_pieces(Writer& writer);
 
 }  // namespace cuda_source_detail

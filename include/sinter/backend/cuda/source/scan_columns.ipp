@@ -22,6 +22,7 @@ class ColumnPieces {
     const std::int64_t groups = quotient_up(items_, lanes), processors = w.device.multiprocessors,
                        tiles = quotient_up(length_, tile()), wanted = processors * 16 / groups;
     if (groups < processors * 2) pieces_ = std::clamp<std::int64_t>(std::min(wanted, tiles), 1, most_pieces);
+    if (length_ == 0) return;
     chunk_ = quotient_up(tiles, pieces_) * tile();
     pieces_ = quotient_up(length_, chunk_);
   }

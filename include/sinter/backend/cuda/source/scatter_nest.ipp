@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -80,7 +81,10 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
   std::int64_t list_bytes() const { return 4 * (2 * (place_count() + position_count()) + 2); }
   /// Is what lies at a place one element, and are lists short on average?
   bool has_short_lists() const { return b_.points(axes_.free) == 1 && b_.points(axes_.colliding) <= 4 * extent(); }
+  /// Infinite where more blocks would lie side by side than a grid has in y.
   double warps_of_place() const {
+    constexpr std::int64_t most_in_y = 65535;
+    if (quotient_up(b_.points(axes_.free), 128) > most_in_y) return std::numeric_limits<double>::infinity();
     return number(axes_.free_indexed) * static_cast<double>(quotient_up(b_.points(axes_.free), 128));
   }
   /// What a warp takes for a list of mean length: it looks through the list for each of its points, 32 at a time, or
@@ -121,11 +125,11 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
   /// Each kernel has a start; a list is taken in one after the other.
   double sorted() const {
     const double positions = static_cast<double>(position_count()), places = static_cast<double>(place_count()),
-                 mean = positions / std::max(places, 1.),
-                 chunks = static_cast<double>(quotient_up(b_.points(axes_.free), 128));
+                 mean = positions / std::max(places, 1.), warps = warps_of_place();
     const bool is_single = b_.points(axes_.free) == 1, has_one_pass = place_count() <= 1024;
     return (has_one_pass ? 1.2e-5 : 2.4e-5) + (has_one_pass ? 3e-11 : 7e-11) * positions +
-           mean * (is_single ? 4e-9 : 1.5e-8) + places * chunks * (is_single ? 3e-11 : 4e-10 + mean * 1e-11);
+           mean * (is_single ? 4e-9 : 1.5e-8) +
+           static_cast<double>(extent()) * warps * (is_single ? 3e-11 : 4e-10 + mean * 1e-11);
   }
 
   // ---- stages
