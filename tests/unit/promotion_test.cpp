@@ -171,6 +171,10 @@ TEST_CASE("formulas of several operations are computed in the dtype of their res
   CHECK(whole(rsub(bytes, x, 2)) == Whole{600, -5});
   CHECK(whole(addr(zeros({2, 2}, {.dtype = DType::i64}), bytes, bytes)) == Whole{40000, 600, 600, 9});
   CHECK(whole(index_add(x, 0, tensor({0, 1}), bytes, -2)) == Whole{600, -5});
+  const Tensor great = tensor<std::int64_t>({std::int64_t{1} << 33});  // becomes small before x must hold it
+  CHECK(to_vector<std::int32_t>(index_add(tensor({0}), 0, tensor({0}), great, 0.125)) == std::vector{1 << 30});
+  CHECK(to_vector<std::uint8_t>(index_add(tensor<std::uint8_t>({0}), 0, tensor({0}), tensor<std::int64_t>({300}),
+                                          0.5)) == std::vector<std::uint8_t>{150});
   CHECK(whole(jit::compile([](Tensor a, Tensor b) { return addcmul(a, b, b); })(x, bytes)) == Whole{41000, 10});
   CHECK(item<float>(vector_distance(bytes, tensor<std::uint8_t>({203, 7}))) == 5);
   CHECK(addcmul(bytes, bytes, bytes).dtype() == DType::u8);  // which wraps, as u8 does

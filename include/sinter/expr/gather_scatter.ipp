@@ -199,10 +199,10 @@ SINTER_DECL Tensor scatter_reduce(const In& x, int axis, const In& index, const 
 SINTER_DECL Tensor index_add(const In& x, int axis, const In& indices, const In& source, const Scalar& alpha) {
   const bool is_one = alpha.is_number() && alpha.number() == 1;
   const Tensor given(source.tensor());
-  // Bytes do not hold their multiples, x does.
-  const DType dtype = x.leaf.value ? x.leaf.value->type.dtype : given.dtype();
-  const bool is_whole = !is_differentiable(given.dtype()) && dtype != DType::bool_;
-  const Tensor values = is_one || !is_whole ? given : Tensor(cast(In(given, x.where), dtype));
+  // Bytes do not hold their multiples, x does; x need not hold what becomes smaller.
+  const DType to = x.leaf.value ? x.leaf.value->type.dtype : given.dtype();
+  const bool is_whole = !is_differentiable(given.dtype()) && to != DType::bool_ && can_promote(to, given.dtype());
+  const Tensor values = is_one || !is_whole ? given : Tensor(cast(In(given, x.where), promote(to, given.dtype())));
   const Tensor scaled = is_one ? values : Tensor(values * alpha);
   return expr_detail::scatter_list(x, axis, indices, In(scaled, x.where), Combine::add, "index_add");
 }

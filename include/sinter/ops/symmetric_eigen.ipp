@@ -43,8 +43,8 @@ class ZeroedNumbers {
   Ref<Storage> memory_;
 };
 
-/// Beside numbers of size 1, which the largest one is scaled to: what rounding errors leave of a matrix of low rank gets
-/// smaller with each step, down to where numbers lose their digits.
+/// Beside numbers of size 1, which the largest one is scaled to: what rounding errors leave of a matrix of low rank
+/// gets smaller with each step, down to where numbers lose their digits.
 template <class T>
 inline constexpr double negligible_square = [] {
   constexpr double square = std::numeric_limits<T>::epsilon() * double{std::numeric_limits<T>::epsilon()};

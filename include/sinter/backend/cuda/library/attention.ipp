@@ -32,7 +32,7 @@ inline AttentionProblem attention_problem(const Attrs& attrs, std::span<const Ty
   p.dtype = types[0].dtype;
   p.allows_tf32 = attrs[planned_precision] == MatmulPrecision::tf32;
   for (int axis = 0; axis + 2 < q.rank(); ++axis) p.batches *= q[axis].value();
-  if (q.rank() >= 3 && k[-3].value() == 1) p.sharers = q[-3].value();
+  if (q.rank() >= 3 && k[-3].value() == 1) p.sharers = std::max<std::int64_t>(1, q[-3].value());
   p.queries = q[-2].value();
   p.keys = k[-2].value();
   p.features = static_cast<int>(q[-1].value());

@@ -1,5 +1,6 @@
-// Text of attention's gradients on Hopper, by products of groups of four warps (`wgmma`): three kernels, so that every
-// sum has an order of its own. A block's last group fetches what the others walk over; these compute, 64 rows each.
+// Text of attention's gradients on Hopper, by products of groups of four warps (`wgmma`): three kernels, or two where
+// the forward pass has left the levels of rows, so that every sum has an order of its own. A block's last group fetches
+// what the others walk over; these compute, 64 rows each.
 //
 // row_levels: the exponent of 2 by which weights are exponentials of their scores, and delta, the sum of dout * out of
 // a row, for the others. query_gradient: rows are queries, the walk is over the keys. key_gradient: rows are keys, the

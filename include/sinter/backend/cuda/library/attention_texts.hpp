@@ -1,7 +1,8 @@
 // Texts of attention on tensor cores and on the ordinary units.
 //
-// Of each query are kept `base`, the greatest exponent of 2 so far, `sum`, that of the weights 2^(score - base), and
-// the weighted sum of values; what was summed up before is scaled when base grows. Hidden scores are -infinity, and a
+// Of each query are kept `base`, the greatest exponent so far, `sum`, that of the weights 2^(score - base), and the
+// weighted sum of values; what was summed up before is scaled when base grows. Exponents are of 2; with an added mask,
+// whose lowest numbers have no multiples, of e. Hidden scores are -infinity, and a
 // base of -infinity counts as 0 where it is subtracted. Tiles of keys and values are fetched one ahead.
 //
 // On tensor cores scores leave the instruction as it wants weights for the next product: of f16 and bf16 two blocks of
