@@ -383,14 +383,28 @@ TEST_CASE("the bits of a line do not depend on how many lie beside it", "[fft]")
     manual_seed(n);
     const Tensor rows = complex(randn({lines, n}), randn({lines, n})), columns = transpose(rows, 0, 1) * 2;
     const Tensor many = fft::fft(rows), inverse = fft::ifft(columns, {.dim = 0}), half = fft::rfft(real(rows));
-    const Tensor back = fft::irfft(half, {.n = n});
+    const Tensor back = fft::irfft(half, {.n = n}), scaled = fft::rfft(real(rows), {.norm = fft::Norm::ortho});
     CAPTURE(n);
     for (std::int64_t first = 0; first < lines; first += few) {
       CHECK(is_same(many, fft::fft(narrow(rows, 0, first, few)), 0, first));
       CHECK(is_same(inverse, fft::ifft(narrow(columns, 1, first, few), {.dim = 0}), 1, first));
-      CHECK(is_same(half, fft::rfft(real(narrow(rows, 0, first, few))), 0, first));
+      const Tensor few_real = real(narrow(rows, 0, first, few));
+      CHECK(is_same(half, fft::rfft(few_real), 0, first));
+      CHECK(is_same(scaled, fft::rfft(few_real, {.norm = fft::Norm::ortho}), 0, first));
       CHECK(to_vector<float>(narrow(back, 0, first, few)) ==
             to_vector<float>(fft::irfft(narrow(half, 0, first, few), {.n = n})));
     }
+  }
+}
+
+TEST_CASE("the bits of a line of odd length do not depend on which part of the lines it is in", "[fft]") {
+  for (std::int64_t n : {225, 315, 1001}) {  // 64 lines are a part
+    const Tensor rows = randn({70, n});
+    const Tensor many = fft::rfft(rows), part = fft::rfft(narrow(rows, 0, 0, 65));
+    CAPTURE(n);
+    CHECK(to_vector<float>(view_as_real(narrow(many, 0, 64, 1))) ==
+          to_vector<float>(view_as_real(narrow(part, 0, 64, 1))));
+    CHECK(to_vector<float>(narrow(fft::irfft(many, {.n = n}), 0, 64, 1)) ==
+          to_vector<float>(narrow(fft::irfft(narrow(many, 0, 0, 65), {.n = n}), 0, 64, 1)));
   }
 }

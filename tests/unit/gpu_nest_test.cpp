@@ -251,7 +251,7 @@ TEST_CASE("GPU nest: the verifier refuses updates that threads may not do") { ch
 TEST_CASE("GPU nest: shared memory keeps what a later walk reads") {
   CHECK_THAT(text(nest_of(long_graph)->nest), Catch::Contains("in shared"));
   // Its two walks are one.
-  const std::string once = text(nest_of("graph(%x: f32[64, 40004]) { return logsumexp(%x) {axes=[1]} }")->nest);
+  const std::string once = text(nest_of("graph(%x: f32[64, 400004]) { return logsumexp(%x) {axes=[1]} }")->nest);
   CHECK_THAT(once, Catch::Contains(" online: "));
   CHECK_THAT(once, !Catch::Contains("in shared"));
 }

@@ -128,8 +128,10 @@ class RealTransformer {
       const auto [a, b] = lane_buffers().pair<P>(half / lanes);
       for (; row < end; ++row) {
         T* const to = out + 2 * row * rows.numbers();
-        Machine::row(*plan, {in + row * rows.length, to, 0, scale}, a, b);
+        Machine::row(*plan, {in + row * rows.length, to, 0, T(1)}, a, b);
         Machine::finish_row(to, half, table->roots.data(), kind);
+        if (scale == T(1)) continue;
+        for (std::int64_t i = 0; i < 2 * rows.numbers(); ++i) to[i] *= scale;  // last, as forward_groups
       }
     });
     return true;
@@ -210,13 +212,19 @@ class RealTransformer {
       for (; i < end; ++i) f(i * most, std::min(most, rows.rows - i * most), static_cast<T*>(memory->data()));
     });
   }
+  /// In place. As one by one, or not, as all rows together: what is left of them must have the same bits.
+  static void run_part(T* x, const RealRows& rows, std::int64_t count, Ends<T> ends) {
+    const Block block{count, rows.length, 1};
+    if (Complex::is_cut(rows.rows, rows.length)) Complex::run(x, x, block, ends);
+    else Complex::run_side_by_side(x, x, block, ends);
+  }
   static void odd_forward(const T* in, T* out, const RealRows& rows, HalfSpectrum<T> kind, T scale) {
     in_parts(rows, [&](std::int64_t first, std::int64_t count, T* x) {
       for (std::int64_t i = 0; i < count * rows.length; ++i) {
         x[2 * i] = in[first * rows.length + i];
         x[2 * i + 1] = 0;
       }
-      Complex::run(x, x, {count, rows.length, 1}, {Parts::as_they_are, scale});
+      run_part(x, rows, count, {Parts::as_they_are, scale});
       for (std::int64_t row = 0; row < count; ++row) {
         const T* from = x + 2 * row * rows.length;
         T* to = out + 2 * (first + row) * rows.numbers();
@@ -243,7 +251,7 @@ class RealTransformer {
           to[2 * mirror + 1] = -to[2 * k + 1];
         }
       }
-      Complex::run(x, x, {count, rows.length, 1}, {Parts::exchanged, scale});
+      run_part(x, rows, count, {Parts::exchanged, scale});
       for (std::int64_t i = 0; i < count * rows.length; ++i) out[first * rows.length + i] = x[2 * i];
     });
   }

@@ -151,7 +151,6 @@ struct WideMachine {
 };
 
 #define SINTER_FFT_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl")))
-/// For lines side by side alone: it has nothing for single rows.
 template <class T>
 struct WidestMachine {
   using L = Lanes<T, static_cast<int>(64 / sizeof(T))>;
