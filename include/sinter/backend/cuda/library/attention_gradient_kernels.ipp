@@ -2,9 +2,10 @@
 // every sum has an order of its own and nothing is added by atomics.
 //
 // query_gradient: a block has queries. It walks over the keys once for `level`, the exponent by which weights are
-// exponentials of their scores, unless the forward pass has left it, and once for the sums; level and delta, the sum of dout * out of a row, stay in `stats`
-// for the other kernel, with an added mask also the logarithm of the sum of weights. key_gradient: a block has keys and
-// walks over the queries; scores lie across, so that weights leave the instruction as the next products want them.
+// exponentials of their scores, unless the forward pass has left it, and once for the sums; level and delta, the sum of
+// dout * out of a row, stay in `stats` for the other kernel, with an added mask also the logarithm of the sum of
+// weights. key_gradient: a block has keys and walks over the queries; scores lie across, so that weights leave the
+// instruction as the next products want them.
 #pragma once
 
 #include <sinter/backend/cuda/library/attention_gradient_kernels.hpp>
