@@ -2,11 +2,21 @@
 # Sets sinter_has_x86, sinter_asmjit_target and sinter_asmjit_is_pic; sinter_has_cuda and sinter_cuda_include_dir.
 
 # Eigen's packages call no other major version compatible, and 5 serves as well as 3.
-find_package(Eigen3 REQUIRED NO_MODULE)
+find_package(Eigen3 QUIET NO_MODULE)
+if(NOT Eigen3_FOUND)
+  message(FATAL_ERROR
+    "Sinter needs Eigen, which was not found. Install it (Debian and Ubuntu: apt-get install libeigen3-dev), or name the folder "
+    "of its Eigen3Config.cmake in Eigen3_DIR.")
+endif()
 if(Eigen3_VERSION VERSION_LESS 3.3)
   message(FATAL_ERROR "Sinter needs Eigen 3.3 or later; ${Eigen3_DIR} has ${Eigen3_VERSION}")
 endif()
-find_package(TBB REQUIRED CONFIG)
+find_package(TBB QUIET CONFIG)
+if(NOT TBB_FOUND)
+  message(FATAL_ERROR
+    "Sinter needs TBB, which was not found. Install it (Debian and Ubuntu: apt-get install libtbb-dev), or name the folder of "
+    "its TBBConfig.cmake in TBB_DIR.")
+endif()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Compiles a user's file with warnings as errors and without RTTI, by the compiler of this build and by Clang where it is
-installed; links it and runs it; and checks what compiling without exceptions says.
+installed; links it and runs it; and checks what compiling without exceptions, and as C++17, says.
 
 Usage: user_flags.py separate|inline FILE.cpp COMPILER FLAG... -- LIBRARY...
 """
@@ -38,12 +38,13 @@ def standard_23(compiler):
     return "-std=c++23" if known else "-std=c++2b"
 
 
-def says_why_without_exceptions(compiler, flags, file):
-    result = run([compiler, "-std=c++20", *flags, "-fno-exceptions", "-fsyntax-only", file])
+def says_why(compiler, flags, file, expected):
+    """The first error is the one that says what to do, and no others bury it."""
+    result = run([compiler, *flags, "-fsyntax-only", file])
     errors = [line for line in result.stderr.splitlines() if "error:" in line]
-    if result.returncode != 0 and "compile without -fno-exceptions" in errors[0] and len(errors) == 2:
+    if result.returncode != 0 and expected in errors[0] and len(errors) == 2:
         return True
-    print(f"without exceptions, {compiler} says:\n{result.stderr}")
+    print(f"with {' '.join(flags)}, {compiler} says:\n{result.stderr[:5000]}")
     return False
 
 
@@ -61,7 +62,9 @@ def main():
         program = str(pathlib.Path(folder) / "program")
         passed.append(succeeds("C++23 without RTTI", [compiler, standard_23(compiler), *flags, *STRICT, "-fno-rtti", "-O0",
                                                       file, *libraries, "-o", program]) and succeeds("run", [program]))
-    passed.append(says_why_without_exceptions(compiler, flags, file))
+    for name in [compiler, *others(compiler)]:
+        passed.append(says_why(name, ["-std=c++20", *flags, "-fno-exceptions"], file, "compile without -fno-exceptions"))
+        passed.append(says_why(name, ["-std=c++17", *flags], file, "compile with -std=c++20"))
     for other in others(compiler):
         passed.append(succeeds(other, [other, standard_23(other), *flags, *STRICT, "-fno-rtti", "-fsyntax-only", file]))
     return 0 if all(passed) else 1

@@ -252,4 +252,11 @@ TEST_CASE("a kernel with more accesses than a parameter holds is declined, with 
     for (int axis = 0; axis < 7; ++axis) access.stride[static_cast<std::size_t>(axis)] = StrideClass::any;
   CHECK(cuda::most_parameter_bytes(test_case.kernel) > 4096);
 }
+
+TEST_CASE("tensor maps count as parameters of a product") {
+  KernelCase test_case = doubled(8);
+  const std::size_t without = cuda::most_parameter_bytes(test_case.kernel);
+  test_case.kernel.kind = KernelKind::contraction;
+  CHECK(cuda::most_parameter_bytes(test_case.kernel) >= without + 2 * 128);
+}
 #endif

@@ -30,8 +30,8 @@ def root_of_springs(p):
 
 
 def bisect(p):
-    return [optimize.brentq(lambda x: x + 0.5 * np.sin((1.5 + p[0]) * x) / (1.5 + p[0]) - shift, -5, 5, xtol=1e-14, rtol=1e-14)
-            for shift in (p[1], p[2], 0.5)]
+    f = lambda x, shift: x + 0.5 * np.sin((1.5 + p[0]) * x) / (1.5 + p[0]) - shift
+    return [optimize.brentq(f, -5, 5, args=(shift,), xtol=1e-14, rtol=1e-14) for shift in (p[1], p[2], 0.5)]
 
 
 def newton_minimum(slope, curvature, x):
@@ -53,7 +53,8 @@ def minimum_of_quartic(p):
 def minimum_of_rosenbrock(p):
     a, b = 1 + 0.3 * p[0], 10 * (1.5 + p[1])
     f = lambda x: (a - x[0]) ** 2 + b * (x[1] - x[0] ** 2) ** 2 + 0.1 * p[2] * x[1]
-    slope = lambda x: np.array([-2 * (a - x[0]) - 4 * b * x[0] * (x[1] - x[0] ** 2), 2 * b * (x[1] - x[0] ** 2) + 0.1 * p[2]])
+    slope = lambda x: np.array([-2 * (a - x[0]) - 4 * b * x[0] * (x[1] - x[0] ** 2),
+                                2 * b * (x[1] - x[0] ** 2) + 0.1 * p[2]])
     curvature = lambda x: np.array([[2 - 4 * b * (x[1] - 3 * x[0] ** 2), -4 * b * x[0]], [-4 * b * x[0], 2 * b]])
     return newton_minimum(slope, curvature, optimize.minimize(f, np.zeros(2), jac=slope, method="BFGS").x)
 
@@ -70,7 +71,8 @@ def ode(rate, start, end, method="DOP853"):
 
 
 def oscillator(p):
-    return ode(lambda t, y: [y[1], -(1 + 0.3 * p[0]) ** 2 * y[0] - 0.2 * (1 + p[1]) * y[1] + 0.1 * np.sin(t)], [1 + 0.2 * p[2], 0], 4)
+    rate = lambda t, y: [y[1], -(1 + 0.3 * p[0]) ** 2 * y[0] - 0.2 * (1 + p[1]) * y[1] + 0.1 * np.sin(t)]
+    return ode(rate, [1 + 0.2 * p[2], 0], 4)
 
 
 def logistic_growth(p):
@@ -78,7 +80,8 @@ def logistic_growth(p):
 
 
 def van_der_pol(p):
-    return ode(lambda t, y: [y[1], (5 + 2 * p[0]) * (1 - y[0] ** 2) * y[1] - (1 + 0.1 * p[1]) * y[0]], [2 + 0.1 * p[2], 0], 2)
+    rate = lambda t, y: [y[1], (5 + 2 * p[0]) * (1 - y[0] ** 2) * y[1] - (1 + 0.1 * p[1]) * y[0]]
+    return ode(rate, [2 + 0.1 * p[2], 0], 2)
 
 
 def area(f, a, b, **options):
@@ -162,12 +165,14 @@ def text(numbers):
     return " ".join(f"{x:.13g}" for x in numbers)
 
 
-print(f'''// Made by solver_cases.py with NumPy {np.__version__} and SciPy {scipy.__version__}: family, case; values; derivatives of their weighted sum.
+print(f'''// Made by solver_cases.py with NumPy {np.__version__} and SciPy {scipy.__version__}: \
+family, case; values; derivatives of their weighted sum.
 #pragma once
 
 inline constexpr const char* solver_cases = R"(''', end="")
 for name, function in FAMILIES.items():
     for case in range(CASES):
         p = parameters(case)
-        print(name, case, ";", text(function(p)), ";", text(slopes(function, p, 2e-5 if function is interp else 2e-3)))  # corners of interp are close
+        step = 2e-5 if function is interp else 2e-3  # corners of interp are close
+        print(name, case, ";", text(function(p)), ";", text(slopes(function, p, step)))
 print(')";')

@@ -7,9 +7,14 @@
 #define SINTER_VERSION_PATCH 0
 #define SINTER_VERSION_STRING "0.1.0"
 
+// Only a missing file ends a compilation, so that no other errors bury these.
+#if __cplusplus < 202002L
+#error "Sinter needs C++20: compile with -std=c++20 (CMake targets that link to sinter:: do)"
+#include <Sinter_needs_Cpp20>
+#endif
+
 #ifndef __cpp_exceptions
 #error "Sinter reports errors by exceptions: compile without -fno-exceptions"
-// only a missing file ends a compilation, so that no other errors bury the one above
 #include <Sinter_needs_exceptions>
 #endif
 

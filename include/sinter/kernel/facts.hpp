@@ -77,6 +77,7 @@ bool runs_on(const Kernel& kernel, const BoundGeometry& geometry, int outer, int
 struct MergedAxis {
   int axis = 0;  // the innermost of them, whose strides are those of the whole
   std::int64_t extent = 1;
+  int outermost = 0;
 };
 using MergedAxes = SmallVector<MergedAxis, max_axes>;
 /// The axes of one role, outermost first: without those of one point, and with neighbours merged where all accesses

@@ -170,8 +170,8 @@ SINTER_DECL MergedAxes merge_axes(const Kernel& kernel, const BoundGeometry& geo
     if (extent == 1 && !stays) continue;
     const bool joins = !merged.empty() && !stays && (apart >> merged.back().axis & 1) == 0 &&
                        runs_on(kernel, geometry, merged.back().axis, a, extent);
-    if (joins) merged.back() = {a, merged.back().extent * extent};
-    else merged.push_back({a, extent});
+    if (joins) merged.back() = {a, merged.back().extent * extent, merged.back().outermost};
+    else merged.push_back({a, extent, a});
   }
   return merged;
 }

@@ -23,11 +23,6 @@ struct RowEnds {
   T scale;
 };
 
-template <class L>
-bool has_in_row_stages(const LinePlan<typename L::Number>& plan) {
-  return !plan.row_tables.empty() && plan.length % (4 * L::count) == 0;
-}
-
 /// Chunks of c lanes of a and b take turns.
 template <int c, class L, int... i>
 SINTER_ALWAYS_INLINE void zip_chunks(typename L::Vector& a, typename L::Vector& b, std::integer_sequence<int, i...>) {

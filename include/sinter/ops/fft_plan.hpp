@@ -64,6 +64,8 @@ template <class T>
 std::shared_ptr<const RowPlan<T>> row_plan(std::int64_t length, int lanes);
 template <class T>
 std::shared_ptr<const RealTable<T>> real_table(std::int64_t length);
+/// Do plans of this length have row_tables? To be asked before such a plan is made.
+bool has_row_tables(std::int64_t length);
 /// The largest divisor up to the square root.
 std::int64_t middle_divisor(std::int64_t length);
 /// A length from `least` on, of prime factors 2, 3 and 5, whose transform takes least.

@@ -5,6 +5,7 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/small_vector.hpp>
 #include <sinter/ops/fft_host.hpp>
 #include <sinter/ops/fft_lanes.hpp>
 
@@ -41,17 +42,18 @@ void add_root(std::vector<T>& to, std::int64_t k, std::int64_t n) {
   to.push_back(static_cast<T>(root.re));
   to.push_back(static_cast<T>(root.im));
 }
+using Radices = SmallVector<int, 64>;
 /// The radices of a length in the order of stages; empty where a prime factor is too large. Even ones begin (two
 /// of them where a third one is left) and end: they are what rows are read and written with.
-inline std::vector<int> radices_of(std::int64_t length) {
-  std::vector<int> even, odd;
+inline Radices radices_of(std::int64_t length) {
+  Radices even, odd;
   for (; length % 4 == 0; length /= 4) even.push_back(4);
   for (; length % 2 == 0; length /= 2) even.push_back(2);
   for (int radix = 3; radix <= largest_radix && length > 1; radix += 2)
     for (; length % radix == 0; length /= radix) odd.push_back(radix);
   if (length > 1) return {};
-  even.insert(even.begin() + static_cast<std::ptrdiff_t>(std::min(even.size(), even.size() < 3 ? 1 : std::size_t{2})),
-              odd.begin(), odd.end());
+  std::size_t place = std::min(even.size(), even.size() < 3 ? 1 : std::size_t{2});
+  for (const int radix : odd) even.insert(place++, radix);
   return even;
 }
 
@@ -75,11 +77,15 @@ void add_stages(LinePlan<T>& plan) {
   }
 }
 
+SINTER_DECL bool has_row_tables(std::int64_t length) {
+  const Radices radices = radices_of(length);
+  return radices.size() >= 3 && radices[0] == 4 && radices[1] == 4;
+}
+
 /// Factor j of place v in a quarter of the first stage is e^(-2 pi i v j / n); in the second one four places share it.
 template <class T>
 void add_row_tables(LinePlan<T>& plan) {
   const std::int64_t quarter = plan.length / 4;
-  if (plan.stages.size() < 3 || plan.stages[1].radix != 4) return;
   plan.row_tables.resize(as_index(12 * quarter));
   T* to = plan.row_tables.data();
   for (const std::int64_t stride : {1, 4})
@@ -216,7 +222,7 @@ std::shared_ptr<const LinePlan<T>> line_plan(std::int64_t length) {
     plan->length = plan->room = length;
     if (length == 1) return plan;
     add_stages(*plan);
-    add_row_tables(*plan);
+    if (has_row_tables(length)) add_row_tables(*plan);
     if (!plan->stages.empty()) return plan;
     const std::int64_t inner = smooth_length(2 * length - 1);
     std::vector<double> kernel;

@@ -79,9 +79,8 @@ class Transformer {
   }
   /// Null: rows of this length are not transformed one by one in vectors of this width.
   static std::shared_ptr<const LinePlan<T>> plan_in_row(std::int64_t rows, std::int64_t length) {
-    if (length % (4 * lanes) != 0 || !is_in_row<T>(rows, length)) return nullptr;
-    auto plan = line_plan<T>(length);
-    return has_in_row_stages<L>(*plan) ? plan : nullptr;
+    if (length % (4 * lanes) != 0 || !is_in_row<T>(rows, length) || !has_row_tables(length)) return nullptr;
+    return line_plan<T>(length);
   }
   /// False: there is no such plan.
   static bool run_in_rows(const T* in, T* out, const Block& block, Ends<T> ends) {

@@ -60,7 +60,7 @@ inline Space make_space(const Kernel& kernel, const BoundGeometry& geometry, Axi
   for (int a = 0; a < kernel.rank(); ++a) {
     if (kernel.axes[as_index(a)] != role) continue;
     space.points *= geometry.extent[as_index(a)];
-    if (simplify == Simplify::no) axes.push_back({a, geometry.extent[as_index(a)]});
+    if (simplify == Simplify::no) axes.push_back({a, geometry.extent[as_index(a)], a});
   }
   for (const MergedAxis& merged : axes) {
     const auto d = as_index(space.rank++);

@@ -10,54 +10,47 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// The kernel's axes that stay: an axis of one point has index 0 wherever it is read. One reduced axis always stays
-/// where there is a reduction.
-inline AxisList kept_axes(const Kernel& kernel, const BoundGeometry& geometry) {
-  AxisList kept;
-  bool has_reduced = false;
+/// The kernel's axes that stay, merged, each where the outermost of its axes was: an axis of one point has index 0
+/// wherever it is read. One reduced axis always stays where there is a reduction, as the last.
+inline MergedAxes kept_axes(const Kernel& kernel, const BoundGeometry& geometry) {
+  AxisMask apart = indexed_axes(kernel);
   for (int a = 0; a < kernel.rank(); ++a)
-    if (geometry.extent[as_index(a)] != 1) kept.push_back(a), has_reduced |= kernel.is_reduced(a);
-  if (!has_reduced)
-    for (int a = kernel.rank(); a-- > 0;)
-      if (kernel.is_reduced(a)) {
-        kept.push_back(a);
-        break;
-      }
+    if (geometry.extent[as_index(a)] == 1) apart &= static_cast<AxisMask>(~axis_bit(a));
+  MergedAxes kept = merge_axes(kernel, geometry, AxisRole::parallel, apart);
+  const MergedAxes reduced = merge_axes(kernel, geometry, AxisRole::reduced, apart);
+  for (const MergedAxis& axis : reduced) kept.push_back(axis);
+  std::sort(kept.begin(), kept.end(),
+            [](const MergedAxis& a, const MergedAxis& b) { return a.outermost < b.outermost; });
+  if (!reduced.empty()) return kept;
+  for (int a = kernel.rank(); a-- > 0;)
+    if (kernel.is_reduced(a)) {
+      kept.push_back({a, 1, a});
+      break;
+    }
   return kept;
 }
 
 SINTER_DECL BoundKernel bind_kernel(const Kernel& kernel, const BoundGeometry& geometry) {
-  const AxisMask indexed = indexed_axes(kernel);
   BoundKernel bound;
   bound.kernel = kernel;
   bound.kernel.axes.clear();
   bound.geometry = geometry;
-  std::array<int, max_axes> new_axis;
+  std::array<int, max_axes> new_axis;  // of those that an index is read of: they are never merged
   new_axis.fill(-1);
-  int last[2] = {-1, -1};  // of each role: the new axis, and the old one that it ends in
-  int last_old[2] = {-1, -1};
-  for (int a : kept_axes(kernel, geometry)) {
-    const int role = kernel.is_reduced(a);
-    const std::int64_t extent = geometry.extent[as_index(a)];
-    const bool joins = last[role] >= 0 && ((indexed >> a | indexed >> last_old[role]) & 1) == 0 && last_old[role] < a &&
-                       runs_on(kernel, geometry, last_old[role], a, extent);
-    const int axis = joins ? last[role] : static_cast<int>(bound.kernel.axes.size());
+  for (const MergedAxis& old : kept_axes(kernel, geometry)) {
+    const auto axis = static_cast<int>(bound.kernel.axes.size());
     const auto at = as_index(axis);
-    if (!joins) {
-      bound.kernel.axes.push_back(kernel.axes[as_index(a)]);
-      (role ? bound.reduced : bound.parallel).push_back(axis);
-    }
-    bound.geometry.extent[at] = joins ? bound.geometry.extent[at] * extent : extent;
+    bound.kernel.axes.push_back(kernel.axes[as_index(old.axis)]);
+    (kernel.is_reduced(old.axis) ? bound.reduced : bound.parallel).push_back(axis);
+    bound.geometry.extent[at] = old.extent;
     for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
-      const std::int64_t stride = stride_of(kernel, geometry, i, a);
+      const std::int64_t stride = stride_of(kernel, geometry, i, old.axis);
       bound.geometry.accesses[i].stride[at] = stride;
       bound.kernel.accesses[i].stride[at] = stride == 0   ? StrideClass::zero
                                             : stride == 1 ? StrideClass::unit
                                                           : StrideClass::any;
     }
-    new_axis[as_index(a)] = axis;
-    last[role] = axis;
-    last_old[role] = a;
+    new_axis[as_index(old.axis)] = axis;
   }
   for (Access& access : bound.kernel.accesses)
     for (std::size_t a = bound.kernel.axes.size(); a < max_axes; ++a) access.stride[a] = StrideClass::zero;

@@ -123,8 +123,10 @@ SINTER_DECL std::vector<Schedule> generator_schedules(const Kernel& kernel) {
 
 SINTER_DECL std::size_t most_parameter_bytes(const Kernel& kernel) {
   constexpr std::size_t of_access = 3,
-                        others = 64;  // address, extent and stride of a gather; extents and their inverses
+                        others = 64,  // address, extent and stride of a gather; extents and their inverses
+      of_maps = (2 * 128 + 64) / 8;   // of both operands of a product, and what aligns them
   std::size_t numbers = others + of_access * kernel.accesses.size();
+  if (kernel.kind == KernelKind::contraction) numbers += of_maps;
   for (const Access& access : kernel.accesses)
     for (int axis = 0; axis < kernel.rank(); ++axis)
       numbers +=
