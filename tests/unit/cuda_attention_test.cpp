@@ -366,6 +366,9 @@ TEST_CASE("attention on CUDA against its definition in double") {
     turned.scale = -0.05;
     check_forward(turned);
   }
+  AttentionProblem wide = problem(arithmetics[3], 2, 270, 70, 100, 128);  // f32: blocks of 256 queries
+  wide.is_causal = true;
+  check_forward(wide);
   AttentionProblem grouped = problem(arithmetics[1], 1, 66, 70, 64, 128);  // products of four warps
   grouped.is_causal = true;
   check_forward(grouped, 90);
@@ -454,6 +457,30 @@ TEST_CASE("gradients of attention on CUDA against their definition in double") {
   check_gradients(behind, 90);
 }
 
+TEST_CASE("gradients of attention in full f32 on CUDA against their definition in double") {
+  if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
+  AttentionProblem causal = problem(arithmetics[3], 2, 150, 170, 40, 64);  // tiles of 128 rows
+  causal.is_causal = true;
+  check_gradients(causal);
+  AttentionProblem wide = problem(arithmetics[3], 1, 70, 90, 128, 72);  // of 64
+  wide.is_causal = true;
+  wide.ahead = 20;
+  check_gradients(wide);
+  AttentionProblem late = problem(arithmetics[3], 1, 90, 70, 13, 5);  // the first queries see nothing
+  late.is_causal = true;
+  late.ahead = -20;
+  late.mask = AttentionMask::seen;
+  check_gradients(late);
+  check_gradients(shared_problem(arithmetics[3], 20, 34, 72, 24, AttentionMask::added));
+  AttentionProblem unseen = shared_problem(arithmetics[3], 50, 300, 16, 40);  // tiles of keys that no query sees
+  unseen.is_causal = true;
+  check_gradients(unseen);
+  AttentionProblem turned = problem(arithmetics[3], 1, 40, 50, 24, 24);
+  turned.scale = -0.3;
+  turned.mask = AttentionMask::added;
+  check_gradients(turned);
+}
+
 TEST_CASE("with little shared memory the batch changes no tile of keys, and rows of queries give way first") {
   constexpr std::size_t little = 99 * 1024;
   const auto keys_of = [](const AttentionProblem& p) {
@@ -493,6 +520,14 @@ TEST_CASE("the kernels of attention compile for sm_80 and sm_90") {
     with_levels.keeps_levels = true;
     CHECK(AttentionGradientPlan(with_levels, capability, 227 * 1024).tiles().size() == 2);
     for (const AttentionGradientPlan::Tile& tile : gradient.tiles()) check_compiled(gradient.source(tile), capability);
+  }
+  for (const int features : {64, 128}) {
+    AttentionProblem full = problem(arithmetics[3], 80, 1024, 1024, features, features);
+    full.is_causal = full.keeps_levels = true;
+    compiles(full, 80);
+    const AttentionGradientPlan of_full(full, 80, 163 * 1024);
+    CHECK(of_full.is_open());
+    for (const AttentionGradientPlan::Tile& tile : of_full.tiles()) check_compiled(of_full.source(tile), 80);
   }
   compiles(problem(arithmetics[1], 8, 1, 1024, 128, 128), 80);
   compiles(problem(arithmetics[2], 8, 1024, 1024, 64, 64), 80);

@@ -14,7 +14,7 @@ namespace ops {
 
 /// scaled_dot_product_attention_with_levels(q, k, v, mask?): the attention, and of each query the level that its
 /// weights are exponentials above: [batch..., l, 1] f32, or [batch..., l, 2] where a mask is added. The last batch axis
-/// of k and v may be of extent 1, and serve all of q's.
+/// of k and v may be a part of q's, each of which serves as many of q's.
 struct AttentionWithLevels {
   static constexpr OpInfo info{
       .name = "scaled_dot_product_attention_with_levels", .arity = -1, .kind = OpKind::composite};
@@ -22,13 +22,13 @@ struct AttentionWithLevels {
   static void infer(const InferArgs& args, TypeList& out);
 };
 
-/// scaled_dot_product_attention_gradient_with_levels(q, k, v, out, dout, levels, mask?): what
-/// scaled_dot_product_attention_gradient gives of all heads, packed as a whole.
+/// scaled_dot_product_attention_gradient_with_levels(q, k, v, out, dout, levels, mask?): the gradients by q, k and v,
+/// those by k and v of each of q's heads.
 struct AttentionGradientWithLevels {
   static constexpr OpInfo info{
       .name = "scaled_dot_product_attention_gradient_with_levels", .arity = -1, .kind = OpKind::composite};
   static constexpr auto attributes = ScaledDotProductAttention::attributes;
-  static Type infer(const InferArgs& args);
+  static void infer(const InferArgs& args, TypeList& out);
 };
 
 }  // namespace ops

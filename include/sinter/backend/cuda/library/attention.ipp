@@ -32,7 +32,7 @@ inline AttentionProblem attention_problem(const Attrs& attrs, std::span<const Ty
   p.dtype = types[0].dtype;
   p.allows_tf32 = attrs[planned_precision] == MatmulPrecision::tf32;
   for (int axis = 0; axis + 2 < q.rank(); ++axis) p.batches *= q[axis].value();
-  if (q.rank() >= 3 && k[-3].value() == 1) p.sharers = std::max<std::int64_t>(1, q[-3].value());
+  if (q.rank() >= 3 && k[-3].value() > 0) p.sharers = std::max<std::int64_t>(1, q[-3].value() / k[-3].value());
   p.queries = q[-2].value();
   p.keys = k[-2].value();
   p.features = static_cast<int>(q[-1].value());
@@ -180,14 +180,19 @@ class AttentionGradientLaunch final : public LibraryLaunch {
   static bool is_aligned(const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; }
 
   void enqueue(void* const* operands) override {
-    const std::size_t mask = has_levels_ ? 6 : 5;
-    void* const out = operands[mask + (has_mask_ ? 1 : 0)];
-    if (!has_work_) return fill(out, 0, bytes_.back());
-    // Gradients that do not begin at a multiple of 16 bytes have places of their own first.
+    const std::size_t mask = has_levels_ ? 6 : 5, first_result = has_mask_ ? mask + 1 : mask;
     const std::size_t bytes[3] = {bytes_[0], bytes_[1] * sharers(), bytes_[2] * sharers()};
-    const bool is_direct = is_aligned(out) && (bytes[0] | bytes[1]) % 16 == 0;
+    char* given[3] = {static_cast<char*>(operands[first_result])};
+    for (std::size_t i = 1; i < 3; ++i)  // results of their own, or end to end
+      given[i] = has_levels_ ? static_cast<char*>(operands[first_result + i]) : given[i - 1] + bytes[i - 1];
+    if (!has_work_) {
+      for (std::size_t i = 0; i < 3; ++i)
+        if (bytes[i] > 0) fill(given[i], 0, bytes[i]);
+      return;
+    }
+    // Gradients that do not begin at a multiple of 16 bytes have places of their own first.
     std::size_t room = padded(plan_.stats_bytes());
-    for (std::size_t i = 0; i < 3; ++i) room += is_direct ? 0 : padded(bytes[i]);
+    for (std::size_t i = 0; i < 3; ++i) room += is_aligned(given[i]) ? 0 : padded(bytes[i]);
     for (std::size_t i = 0; i < 5; ++i) room += is_aligned(operands[i]) ? 0 : padded(bytes_[i]);
     char* at = workspace(room);
     auto* const stats = reinterpret_cast<float*>(at);
@@ -200,10 +205,9 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       from[i] = at;
       at += padded(bytes_[i]);
     }
-    char* const packed[3] = {static_cast<char*>(out), static_cast<char*>(out) + bytes[0],
-                             static_cast<char*>(out) + bytes[0] + bytes[1]};
-    char* to[3] = {packed[0], packed[1], packed[2]};
-    for (std::size_t i = 0; i < 3 && !is_direct; ++i) {
+    char* to[3] = {given[0], given[1], given[2]};
+    for (std::size_t i = 0; i < 3; ++i) {
+      if (is_aligned(given[i])) continue;
       to[i] = at;
       at += padded(bytes[i]);
     }
@@ -222,7 +226,8 @@ class AttentionGradientLaunch final : public LibraryLaunch {
       a.dv = to[2];
       launch_blocks(*part.kernel, 0, plan_.blocks(*part.tile), part.tile->threads(), plan_.shared_bytes(*part.tile), a);
     }
-    for (std::size_t i = 0; i < 3; ++i) copy(packed[i], to[i], bytes[i]);
+    for (std::size_t i = 0; i < 3; ++i)
+      if (to[i] != given[i]) copy(given[i], to[i], bytes[i]);
   }
   /// Gradients of shared keys are those of each head, which their reader adds up.
   std::size_t sharers() const { return as_index(problem_.sharers); }
@@ -235,14 +240,14 @@ class AttentionGradientLaunch final : public LibraryLaunch {
   std::vector<Part> parts_;
 };
 
-/// After q, k, v, out and dout come the levels if there are any, the mask if there is one, and the result.
+/// After q, k, v, out and dout come the levels if there are any, and the mask if there is one.
 inline std::unique_ptr<Launch> make_gradient_launch(const Attrs& attrs, std::span<const Type> types, bool has_levels) {
-  const std::size_t mask = has_levels ? 6 : 5;
+  const std::size_t mask = has_levels ? 6 : 5, inputs = types.size() - (has_levels ? 3 : 1);
   std::vector<Type> forward(types.begin(), types.begin() + 3);
-  if (types.size() == mask + 2) forward.push_back(types[mask]);
+  if (inputs > mask) forward.push_back(types[mask]);
   return std::make_unique<AttentionGradientLaunch>(
       Gpu::get(types.back().device, "scaled_dot_product_attention_gradient"),
-      BoundOp{nullptr, attrs, types, types.size() - 1, {}}, forward, has_levels);
+      BoundOp{nullptr, attrs, types, inputs, {}}, forward, has_levels);
 }
 inline std::unique_ptr<Launch> launch_attention_gradient(const Attrs& attrs, std::span<const Type> types) {
   return make_gradient_launch(attrs, types, false);
@@ -300,14 +305,17 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node,
   problem.value_features = static_cast<int>(value_features);
   problem.queries = 1024;  // the largest tiles
   const bool is_full = dtype == DType::f32 && precision != MatmulPrecision::tf32;
+  // Products of full f32 that leave their scores in memory are as fast, but where half of the scores are hidden.
+  const bool is_by_products =
+      is_full && node.attrs[ops::ScaledDotProductAttention::causal] == ops::ScaledDotProductAttention::Causal::no;
   if (is_gradient) {
-    if (is_full) return "a gradient in full f32";
-    problem.allows_tf32 = true;
+    if (is_by_products) return "a gradient in full f32 of scores that all count";
+    problem.allows_tf32 = !is_full;
     const bool is_open = AttentionGradientPlan(problem, gpu.target().capability, gpu.target().shared_bytes).is_open();
     return is_open ? "" : "a gradient of more than 128 features";
   }
   // Its decomposed gradient computes the weights in any case.
-  if (is_full && has_gradient(graph, node)) return "its gradient is in full f32";
+  if (is_by_products && has_gradient(graph, node)) return "its gradient is in full f32";
   for (const bool allows_tf32 : {false, true}) {
     problem.allows_tf32 = allows_tf32;
     if (!AttentionPlan(problem, gpu.target().capability, 1, gpu.target().shared_bytes).is_open())

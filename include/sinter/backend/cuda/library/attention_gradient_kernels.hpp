@@ -14,7 +14,7 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 /// The gradients by q, k and v: launches over tiles of queries, which leave what they learn of each query in `stats`,
-/// and one over tiles of keys. On tensor cores alone.
+/// and one over tiles of keys. Of f32 where TF32 is not allowed on the ordinary units, else on tensor cores.
 class AttentionGradientPlan {
  public:
   /// What a launch computes: what the others want to know of each query; dq, and that, where no launch did before; dk
@@ -22,10 +22,12 @@ class AttentionGradientPlan {
   enum class Part : std::uint8_t { levels, queries, keys };
   struct Tile {
     Part part = Part::queries;
-    int row_blocks = 1, step = 64;  // of 16 rows, of each warp; rows at a time of what it walks over
-    int groups = 0, stages = 2;     // of four warps with 64 rows, by `wgmma`; 0: four warps by `mma`
-    int threads() const { return groups > 0 ? (groups + 1) * 128 : 128; }
-    int rows() const { return groups > 0 ? groups * 64 : row_blocks * 64; }
+    int row_blocks = 1, step = 64;  // of each warp; rows at a time of what it walks over
+    int groups = 0, stages = 2;     // of four warps with 64 rows, by `wgmma`; 0: four warps by `mma`, or
+    int block_rows = 16;            // of a row block; 4 on the ordinary units, where two warps have the same rows
+    int together = 1;               // by `wgmma`: steps between which products are in flight
+    int threads() const { return groups > 0 ? (groups + 1) * 128 : block_rows == 4 ? 256 : 128; }
+    int rows() const { return groups > 0 ? groups * 64 : row_blocks * block_rows * 4; }
   };
   /// `capability`: 90 for sm_90.
   AttentionGradientPlan(const AttentionProblem& problem, int capability, std::size_t shared_bytes);
@@ -44,6 +46,8 @@ class AttentionGradientPlan {
 
  private:
   int element() const { return problem_.dtype == DType::f32 ? 4 : 2; }
+  bool is_plain() const { return problem_.dtype == DType::f32 && !problem_.allows_tf32; }
+  int row_step() const { return is_plain() ? 128 : 32; }  // rows in shared memory are multiples of it
   AttentionProblem problem_;
   int capability_;
   std::array<Tile, 3> tiles_{};

@@ -80,15 +80,12 @@ static __device__ __forceinline__ void meet_group(int group) {
   meet(1 + group, 128);
 }
 // The sum of dout * out of a row, of which four lanes have a part each.
-static __device__ __forceinline__ float delta_of(const X* dout, const X* out, int lane) {
-  float sum = 0;
+static __device__ __forceinline__ float sum_of_products(const Sixteen& x, const Sixteen& y, float sum) {
 #pragma unroll
-  for (int f = 0; f < F / 32; ++f) {
-    const int own = f * 32 + lane % 4 * 8;
-    const Sixteen x = *(const Sixteen*)(dout + own), y = *(const Sixteen*)(out + own);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) sum = fmaf((float)((const X*)x.words)[i], (float)((const X*)y.words)[i], sum);
-  }
+  for (int i = 0; i < 8; ++i) sum = fmaf((float)((const X*)x.words)[i], (float)((const X*)y.words)[i], sum);
+  return sum;
+}
+static __device__ __forceinline__ float sum_of_four(float sum) {
   sum += __shfl_xor_sync(~0u, sum, 1);
   return sum + __shfl_xor_sync(~0u, sum, 2);
 }
@@ -117,7 +114,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const i64 row = (i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0);
-      delta[h] = delta_of(a.dout + row * F, a.result + row * F, lane);
+      float sum_of_row = 0;
+#pragma unroll
+      for (int f = lane % 4 * 8; f < F; f += 32)
+        sum_of_row = sum_of_products(*(const Sixteen*)(a.dout + row * F + f), *(const Sixteen*)(a.result + row * F + f),
+                                     sum_of_row);
+      delta[h] = sum_of_four(sum_of_row);
     }
     meet_group(group);
     int stage = 0, turn = 0;
@@ -191,14 +193,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
                             first + group * 64, a.queries, thread);
     copy_async_commit();
     float level[2], delta[2], rest[2] = {};
+#if KEEPS_LEVELS
+    Sixteen result[2][F / 32];  // of a lane, on the way while rows of dout are
+#endif
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
       const i64 row = (i64)batch * a.queries + (own + h * 8 < a.queries ? own + h * 8 : 0);
 #if KEEPS_LEVELS
       level[h] = a.levels[row * LEVELS];
       if (APART) rest[h] = a.levels[row * LEVELS + LEVELS - 1];
-      delta[h] = delta_of(a.dout + row * F, a.result + row * F, lane);
-      if (lane % 4 == 0 && own + h * 8 < a.queries) leave_stats(a, row, level[h], delta[h], rest[h]);
+#pragma unroll
+      for (int f = 0; f < F / 32; ++f) result[h][f] = *(const Sixteen*)(a.result + row * F + f * 32 + lane % 4 * 8);
 #else
       level[h] = a.stats[row * STATS];
       delta[h] = a.stats[row * STATS + 1];
@@ -209,37 +214,66 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
     int stage = 0, turn = 0;
     const unsigned left = place_of(shared + group * 8192, 64), left_dout = left + douts_begin / 16;
     const unsigned stages_place = place_of(shared + stages_begin, BN * 8);
-    float sums[D / 8][4] = {};
+    float sums[D / 8][4] = {}, w[NT][4];
     unsigned ds[NT / 2][4];
+#if KEEPS_LEVELS
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const int row = thread / 32 * 16 + lane / 4 + h * 8;
+      const unsigned char* const dout = shared + douts_begin + group * 8192 + row * 128;
+      float sum = 0;
+#pragma unroll
+      for (int f = 0; f < F / 32; ++f) {
+        const Sixteen x = *(const Sixteen*)(dout + f / 2 * (BM * 128) + ((f % 2 * 4 + lane % 4) ^ row % 8) * 16);
+        sum = sum_of_products(x, result[h][f], sum);
+      }
+      delta[h] = sum_of_four(sum);
+      if (lane % 4 == 0 && own + h * 8 < a.queries)
+        leave_stats(a, (i64)batch * a.queries + own + h * 8, level[h], delta[h], rest[h]);
+    }
+#endif
+    int t = 0;
 #pragma unroll 1
-    for (int t = 0; t < steps; ++t) {
-      const unsigned now = stages_place + stage * (stage_bytes / 16);
-      Seen seen;
-      const bool has_looked = MASK && look(a, mask, seen, own, t * BN, first + group * 64, lane);
+    while (t < steps) {
       barrier_wait(barriers + stage * 16, turn);
       group_sees_shared();
-      float w[NT][4], dw[NT][4];
-      begin_rows<D>(w, left, now);
-      begin_rows<F>(dw, left_dout, now + DEPTH_BYTES / 16);
-      group_wait_for<1>();
-      settle(w);
-      hide(a, mask, seen, has_looked, w, own, t * BN, first + group * 64, lane);
+      begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
 #pragma unroll
-      for (int n = 0; n < NT; ++n)
+      for (int step = 1;; ++step) {
+        const unsigned now = stages_place + stage * (stage_bytes / 16);
+        unsigned char* const barrier = barriers + stage * 16;
+        Seen seen;
+        const bool has_looked = MASK && look(a, mask, seen, own, t * BN, first + group * 64, lane);
+        float dw[NT][4];
+        begin_rows<F>(dw, left_dout, now + DEPTH_BYTES / 16);
+        group_wait_for<1>();
+        settle(w);
+        hide(a, mask, seen, has_looked, w, own, t * BN, first + group * 64, lane);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) w[n][i] = weight_of(a, w[n][i], level[i / 2], rest[i / 2]);
-      group_wait_for<0>();
-      settle(dw);
+        for (int n = 0; n < NT; ++n)
 #pragma unroll
-      for (int n = 0; n < NT; ++n)
+          for (int i = 0; i < 4; ++i) w[n][i] = weight_of(a, w[n][i], level[i / 2], rest[i / 2]);
+        group_wait_for<0>();
+        settle(dw);
 #pragma unroll
-        for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - delta[i / 2];
-      pack_weights(ds, w);
-      begin_sums(sums, ds, now);
+        for (int n = 0; n < NT; ++n)
+#pragma unroll
+          for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - delta[i / 2];
+        pack_weights(ds, w);
+        begin_sums(sums, ds, now);
+        if (++stage == STAGES) stage = 0, turn ^= 1;
+        if (++t == steps || step == TOGETHER) break;
+        // The next step's scores, so that the units have work while this group begins it.
+        barrier_wait(barriers + stage * 16, turn);
+        group_sees_shared();
+        begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
+        group_wait_for<1>();
+        settle(sums);
+        if (lane == 0) barrier_arrive(barrier + 8);
+      }
       group_wait_for<0>();
       settle(sums);
-      if (lane == 0) barrier_arrive(barriers + stage * 16 + 8);
-      if (++stage == STAGES) stage = 0, turn ^= 1;
+      if (lane == 0) barrier_arrive(barriers + (stage == 0 ? STAGES - 1 : stage - 1) * 16 + 8);
     }
     const float by[2] = {a.plain_scale, a.plain_scale};
     write_turned<8>(sums, by, a.dq + (i64)batch * a.queries * D, own, a.queries, lane);
@@ -285,11 +319,21 @@ static __device__ __forceinline__ void hide_across(const Arguments& a, const M* 
     return;
   }
 #endif
+#if MASK == 0 && PLAIN
+  // Of a lane's queries of the tile, from its first one on: how many there are, and which is the first to see its keys.
+  const int count = a.queries - query - lane % 4 * 2, sees = CAUSAL ? own - a.ahead - query - lane % 4 * 2 : 0;
+#pragma unroll
+  for (int n = 0; n < NT; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (n * 8 + i % 2 >= count || (CAUSAL && n * 8 + i % 2 < sees + i / 2 * KEYS_APART)) w[n][i] = NOTHING;
+#else
 #pragma unroll
   for (int n = 0; n < NT; ++n)
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       w[n][i] = shown(a, mask, w[n][i], query + n * 8 + lane % 4 * 2 + i % 2, own + i / 2 * KEYS_APART);
+#endif
 }
 extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __grid_constant__ Arguments a) {
   const Block block = block_of(a, Latest::last);
@@ -327,49 +371,64 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
     const unsigned left = place_of(shared + group * 8192, 64), left_value = left + values_begin / 16;
     const unsigned stages_place = place_of(shared + stages_begin, BN * 8);
     float dk[D / 8][4] = {}, dv[F / 8][4] = {};
+    float w[NT][4];
     unsigned weights[NT / 2][4], ds[NT / 2][4];
+    int t = 0;
 #pragma unroll 1
-    for (int t = 0; t < steps; ++t) {
-      const unsigned now = stages_place + stage * (stage_bytes / 16);
-      const unsigned char* const stats = shared + stats_begin + (stage * BN + lane % 4 * 2) * (STATS * 4);
-      const int query = begin + t * BN;
-      Across seen;
-      const bool has_looked = look_across(a, mask, seen, query, own, first + group * 64, lane);
+    while (t < steps) {
       barrier_wait(barriers + stage * 16, turn);
       group_sees_shared();
-      float w[NT][4], dw[NT][4];
-      begin_rows<D>(w, left, now);
-      begin_rows<F>(dw, left_value, now + DEPTH_BYTES / 16);
-      group_wait_for<1>();
-      settle(w);
-      hide_across(a, mask, seen, has_looked, w, query, own, first + group * 64, lane);
+      begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
 #pragma unroll
-      for (int n = 0; n < NT; ++n) {
-        const unsigned char* const own_stats = stats + n * (STATS * 32);
-        const Sixteen all = *(const Sixteen*)own_stats;
+      for (int step = 1;; ++step) {
+        const unsigned now = stages_place + stage * (stage_bytes / 16);
+        unsigned char* const barrier = barriers + stage * 16;
+        const unsigned char* const stats = shared + stats_begin + (stage * BN + lane % 4 * 2) * (STATS * 4);
+        const int query = begin + t * BN;
+        Across seen;
+        const bool has_looked = look_across(a, mask, seen, query, own, first + group * 64, lane);
+        float dw[NT][4];
+        begin_rows<F>(dw, left_value, now + DEPTH_BYTES / 16);
+        group_wait_for<1>();
+        settle(w);
+        hide_across(a, mask, seen, has_looked, w, query, own, first + group * 64, lane);
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-          w[n][i] = weight_of(a, w[n][i], stat_of(all, own_stats, i % 2, 0),
-                              APART ? stat_of(all, own_stats, i % 2, 2) : 0.0f);
+        for (int n = 0; n < NT; ++n) {
+          const unsigned char* const own_stats = stats + n * (STATS * 32);
+          const Sixteen all = *(const Sixteen*)own_stats;
+#pragma unroll
+          for (int i = 0; i < 4; ++i)
+            w[n][i] = weight_of(a, w[n][i], stat_of(all, own_stats, i % 2, 0),
+                                APART ? stat_of(all, own_stats, i % 2, 2) : 0.0f);
+        }
+        pack_weights(weights, w);
+        begin_sums(dv, weights, now + DEPTH_BYTES / 16);
+        group_wait_for<1>();
+        settle(dw);
+#pragma unroll
+        for (int n = 0; n < NT; ++n) {
+          const unsigned char* const own_stats = stats + n * (STATS * 32);
+          const Sixteen all = *(const Sixteen*)own_stats;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - stat_of(all, own_stats, i % 2, 1);
+        }
+        pack_weights(ds, w);
+        begin_sums(dk, ds, now);
+        if (++stage == STAGES) stage = 0, turn ^= 1;
+        if (++t == steps || step == TOGETHER) break;
+        // The next step's scores, so that the units have work while this group begins it.
+        barrier_wait(barriers + stage * 16, turn);
+        group_sees_shared();
+        begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
+        group_wait_for<1>();
+        settle(dk);
+        settle(dv);
+        if (lane == 0) barrier_arrive(barrier + 8);
       }
-      pack_weights(weights, w);
-      begin_sums(dv, weights, now + DEPTH_BYTES / 16);
-      group_wait_for<1>();
-      settle(dw);
-#pragma unroll
-      for (int n = 0; n < NT; ++n) {
-        const unsigned char* const own_stats = stats + n * (STATS * 32);
-        const Sixteen all = *(const Sixteen*)own_stats;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) w[n][i] *= dw[n][i] - stat_of(all, own_stats, i % 2, 1);
-      }
-      pack_weights(ds, w);
-      begin_sums(dk, ds, now);
       group_wait_for<0>();
       settle(dk);
       settle(dv);
-      if (lane == 0) barrier_arrive(barriers + stage * 16 + 8);
-      if (++stage == STAGES) stage = 0, turn ^= 1;
+      if (lane == 0) barrier_arrive(barriers + (stage == 0 ? STAGES - 1 : stage - 1) * 16 + 8);
     }
     const float by[2] = {a.plain_scale, a.plain_scale}, one[2] = {1, 1};
     write_turned<KEYS_APART>(dk, by, a.dk + (i64)batch * a.keys * D, own, a.keys, lane);

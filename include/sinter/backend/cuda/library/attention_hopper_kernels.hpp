@@ -104,11 +104,21 @@ static __device__ __forceinline__ void hide(const Arguments& a, const M* mask, c
     return;
   }
 #endif
+#if MASK == 0 && PLAIN
+  // Of a lane's keys of the tile, from its first one on. Queries beyond the last are nobody's.
+  const int seen_by[2] = {visible(a, own) - key - lane % 4 * 2, visible(a, own + 8) - key - lane % 4 * 2};
+#pragma unroll
+  for (int n = 0; n < NT; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (n * 8 + i % 2 >= seen_by[i / 2]) w[n][i] = NOTHING;
+#else
 #pragma unroll
   for (int n = 0; n < NT; ++n)
 #pragma unroll
     for (int i = 0; i < 4; ++i)
       w[n][i] = shown(a, mask, w[n][i], own + i / 2 * 8, key + key_of_score(n, i, lane));
+#endif
 }
 // A block's tile of rows and its threads: groups of four warps with 64 rows each, and a last one that fetches.
 struct Block { int lane, group, thread, tile, batch; };
@@ -383,7 +393,8 @@ inline std::string group_product(int columns, GroupProduct kind, DType dtype) {
   for (int i = 0; i < registers; ++i) {
     const std::string comma = i == 0 ? "" : ", ";
     sums += comma + "%" + std::to_string(i);
-    outs += comma + "\"+f\"(c[" + std::to_string(i / 4) + "][" + std::to_string(i % 4) + "])";
+    outs +=
+        comma + (is_first ? "\"=f\"(c[" : "\"+f\"(c[") + std::to_string(i / 4) + "][" + std::to_string(i % 4) + "])";
   }
   const auto operand = [&](int i) { return "%" + std::to_string(registers + i); };
   const std::string name = is_kept ? "multiply_kept" : is_first ? "multiply_first" : "multiply_more";

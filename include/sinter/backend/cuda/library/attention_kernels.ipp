@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/library/attention_few_text.hpp>
 #include <sinter/backend/cuda/library/attention_hopper_kernels.hpp>
+#include <sinter/backend/cuda/library/attention_plain_texts.hpp>
 #include <sinter/backend/cuda/library/attention_texts.hpp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
 #include <sinter/backend/cuda/source/scalar.hpp>
@@ -119,9 +120,13 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
   using attention_detail::few_queries;
   const int most = std::max(problem_.features, problem_.value_features);
   if (!is_on_tensor_cores()) {
-    row_blocks_ = problem_.queries <= few_queries ? 1 : most <= 64 && problem_.queries > 64 ? 8 : 4;
+    const bool has_many =
+        most <= 128 && problem_.queries > 128 && problem_.batches * problem_.queries > 256 * multiprocessors;
+    row_blocks_ = problem_.queries <= few_queries ? 1 : problem_.queries > 64 && (most <= 64 || has_many) ? 8 : 4;
     block_keys_ = most <= 64 ? 64 : 32;
+    if (most > 64 && row_blocks_ == 8) warps_ = 8;  // one block fills a processor
     // Rows first: the tile of keys alone shows in the digits.
+    if (warps_ == 8 && this->shared_bytes() > shared_bytes) warps_ = 4;
     while (row_blocks_ > 1 && this->shared_bytes() > shared_bytes) row_blocks_ /= 2;
     while (block_keys_ > 16 && this->shared_bytes() > shared_bytes) block_keys_ /= 2;
     return;
@@ -176,7 +181,7 @@ SINTER_DECL LibrarySource AttentionPlan::source() const {
     text += hopper_text;
   } else {
     if (is_few_) text += define_number("BLOCKS", 3);
-    if (is_on_tensor_cores()) text += fragment_text;
+    text += is_on_tensor_cores() ? fragment_text : plain_common_text;
     text += is_few_ ? few_text : is_on_tensor_cores() ? tensor_text : plain_text;
     if (pieces_ > 1) text += merge_text;
   }
