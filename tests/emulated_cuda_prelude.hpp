@@ -256,6 +256,7 @@ template <class To, class From> static To bits_as(From from) { To to; std::memcp
 static inline float __int_as_float(int bits) { return bits_as<float>(bits); }
 static inline double __longlong_as_double(long long bits) { return bits_as<double>(bits); }
 static inline float about_reciprocal(float x) { return 1 / x; }
+static inline float power_of_2(float x) { return exp2f(x); }
 static inline unsigned short float_to_brain(float x) {
   const unsigned bits = bits_as<unsigned>(x);
   return static_cast<unsigned short>(x != x ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);

@@ -299,6 +299,7 @@ TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by t
       for (const std::int64_t group : {std::int64_t{0}, std::int64_t{32}, std::int64_t{64}})
         for (const auto scheme : {QuantizationScheme::symmetric, QuantizationScheme::affine})
           for (const std::int64_t rows : {1, 2, 3, 8, 9}) {
+            if (dtype != DType::f32 && (rows % 2 == 0 || group == 64)) continue;  // a compilation each
             INFO(bits << " bits, group " << group << ", rows " << rows);
             const Tensor x = Tensor(cast(sinter_test::noise({rows, 256}, 3), dtype));
             const QuantizedWeight w = quantize_weight(weight, {.bits = bits, .group = group, .scheme = scheme});
@@ -328,6 +329,18 @@ TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by t
         for (std::size_t i = 0; i < got.size(); ++i)
           if (std::isfinite(want[i]) ? !(std::abs(got[i] - want[i]) < close) : std::isfinite(got[i])) ++unlike;
         CHECK(unlike == 0);
+        for (const DType dtype : {DType::bf16, DType::f16})
+          for (const std::int64_t rows : {1, 8}) {
+            if (depth != 384) continue;
+            INFO(name(dtype) << ", rows " << rows);
+            const Tensor narrow_x = Tensor(cast(sinter_test::noise({rows, depth}, 3), dtype));
+            const Tensor exact = quantized_matmul(narrow_x.to(DType::f32), w);
+            const double one_rounding = item<float>(amax(abs(exact))) * (dtype == DType::bf16 ? 0x1p-8 : 0x1p-11);
+            auto f = jit::compile([](Tensor a, QuantizedWeight b) { return quantized_matmul(a, b); });
+            const Tensor found = f(narrow_x.to(gpu), moved(w)).to(DType::f32);
+            CHECK(largest_difference(found, exact) < 1.01 * one_rounding + close);
+            CHECK(f.explain(narrow_x.to(gpu), moved(w)).text().find("cast") == std::string::npos);  // read as it lies
+          }
       }
   QuantizedWeight any_zero = quantize_weight(sinter_test::noise({256, 96}, 1),
                                              {.bits = 4, .group = 128, .scheme = QuantizationScheme::affine});
@@ -337,7 +350,13 @@ TEST_CASE("quantised products: rows rounded to i8 by tensor cores, few rows by t
                                .reshape({96, 2})
                                .to(DType::u8);
     const Tensor x = sinter_test::noise({2, 256}, 3);
-    CHECK(largest_difference(quantized_matmul(x.to(gpu), moved(any_zero)), quantized_matmul(x, any_zero)) < 0.05);
+    const Tensor exact = quantized_matmul(x, any_zero);
+    CHECK(largest_difference(quantized_matmul(x.to(gpu), moved(any_zero)), exact) < 0.05);
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const Tensor narrow_x = Tensor(cast(x, dtype)), wanted = quantized_matmul(narrow_x.to(DType::f32), any_zero);
+      const double close = item<float>(amax(abs(wanted))) * 0x1p-7;
+      CHECK(largest_difference(quantized_matmul(narrow_x.to(gpu), moved(any_zero)).to(DType::f32), wanted) < close);
+    }
   }
   // A weight that lies anywhere in memory.
   const Tensor here = sinter_test::noise({3, 256}, 3), more = sinter_test::noise({40, 256}, 3);

@@ -104,6 +104,27 @@ TEST_CASE("wgmma is open where the bulk copy engine can read both operands as th
   CHECK(shifted.is_open());
 }
 
+TEST_CASE("wgmma: a comparison leaves out what is known to lose, and the library where it is not asked for") {
+  const auto problem = [](WgmmaCase c, bool with_library) {
+    return c.generated()->product(c.geometry, 0, true, with_library);
+  };
+  const auto has = [](const std::vector<GemmAlgorithm>& list, GemmAlgorithm algorithm) {
+    return std::find(list.begin(), list.end(), algorithm) != list.end();
+  };
+  using enum GemmAlgorithm;
+  const std::vector<GemmAlgorithm> alone{wgmma}, both{wgmma, tensor_cores};
+  CHECK(problem(WgmmaCase(DType::bf16, 1, 2048, 2048, 1024), false).worth_measuring == alone);
+  CHECK(problem(WgmmaCase(DType::f32, 3, 512, 512, 1024), false).worth_measuring == alone);
+  CHECK(problem(WgmmaCase(DType::bf16, 1, 128, 128, 16384), false).worth_measuring == both);  // two tiles
+  const cuda::GemmProblem asked = problem(WgmmaCase(DType::bf16, 1, 2048, 2048, 1024), true),
+                          not_asked = problem(WgmmaCase(DType::bf16, 1, 2048, 2048, 1024), false);
+  CHECK_FALSE(has(not_asked.algorithms, library));
+  CHECK((has(not_asked.algorithms, fma) && has(not_asked.algorithms, tensor_cores)));  // open, where others fail
+  CHECK(has(asked.worth_measuring, library) == has(asked.algorithms, library));
+  CHECK_FALSE(has(asked.worth_measuring, fma));
+  CHECK(asked.text == not_asked.text);  // the key of a stored choice
+}
+
 TEST_CASE("wgmma: a launch has tensor maps at the start of its parameter") {
   WgmmaCase c(DType::bf16, 3, 1000, 520, 328, {false, true}, DType::bf16);
   const cuda::LaunchList list = c.list();

@@ -348,6 +348,16 @@ SINTER_DECL Tensor dequantize(const QuantizedWeight& w, Location where) {
   return transpose(In(expr_detail::part_of(rows, 1, 0, w.k, where), where), 0, 1);
 }
 
+namespace quantization_detail {
+/// Few rows of f16 or bf16 are read as they lie by a kernel of GPUs. Elsewhere products are of wider numbers.
+inline bool is_read_as_it_lies(const Tensor& x, const Dim& rows, const QuantizedWeight& w) {
+  constexpr std::int64_t most_rows = 8, least_group = 32;
+  const bool is_taken = x.dtype() == DType::f16 || x.dtype() == DType::bf16;
+  return is_taken && x.device().kind == DeviceKind::cuda && rows.is_static() && rows.value() <= most_rows &&
+         w.group % least_group == 0 && w.scales.shape()[1] * Dim(w.group) == Dim(w.k);
+}
+}  // namespace quantization_detail
+
 SINTER_DECL Tensor quantized_matmul(const In& x, const QuantizedWeight& w, QuantizedMatmulOptions options) {
   using namespace quantization_detail;
   constexpr std::string_view op = "quantized_matmul";
@@ -362,8 +372,9 @@ SINTER_DECL Tensor quantized_matmul(const In& x, const QuantizedWeight& w, Quant
   result.set(result.rank() - 1, w.values.shape()[0]);
   Dim rows = 1;
   for (int i = 0; i + 1 < value.rank(); ++i) rows *= value.shape()[i];
-  const DType wide = value.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Term flat(reshape(as(value, wide), {rows, Dim(w.k)}), x.where);
+  const bool stays = value.dtype() == DType::f64 ||
+                     (options.activations != Activations::dynamic_i8 && is_read_as_it_lies(value.value, rows, w));
+  const Term flat(reshape(as(value, stays ? value.dtype() : DType::f32), {rows, Dim(w.k)}), x.where);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
   attrs.set(ops::QuantizedMatmul::bits, w.bits == 4 ? WeightBits::four : WeightBits::eight);

@@ -23,6 +23,9 @@ inline QuantizedOperand quantized_operand(std::span<const Val> in, const Attrs& 
 }
 inline Val rounded(Val x) { return apply(op_info<ops::Round>, {x}); }
 
+/// Computed in: a weight is not rounded to the 16 bits of x.
+inline Val widened(Val x) { return is_half(x.dtype()) ? cast(x, DType::f32) : x; }
+
 /// value - zero point, in groups: [n, groups, group]. An integer dtype, or a floating one: both are exact.
 inline Val centred_groups(const QuantizedOperand& w, DType dtype) {
   const Shape scales = w.scales.shape();
@@ -165,13 +168,13 @@ SINTER_DECL Val QuantizedMatmul::decompose(const DecomposeArgs& args) {
 /// To x through the dequantised weight, also where x is rounded (straight through), and to the scales.
 SINTER_DECL ValList QuantizedMatmul::vjp(const VjpArgs& a) {
   const ops_detail::QuantizedOperand w = ops_detail::quantized_operand(a.in, a.attrs);
-  const Val x = a.in[0];
+  const Val x = ops_detail::widened(a.in[0]), dout = ops_detail::widened(a.dout);
   Val by_x, by_scales;
-  if (a.needs(0)) by_x = matmul(a.dout, ops_detail::dequantized_rows(w, x.dtype()));
+  if (a.needs(0)) by_x = cast(matmul(dout, ops_detail::dequantized_rows(w, x.dtype())), a.in[0].dtype());
   if (a.needs(2)) {
     const Shape scales = w.scales.shape();
     const Dim padded = scales[1] * Dim(w.group);
-    const Val by_weight = pad(matmul(transpose(a.dout), x), {0, 0}, {Dim(0), padded - w.k}, 0);
+    const Val by_weight = pad(matmul(transpose(dout), x), {0, 0}, {Dim(0), padded - w.k}, 0);
     const Val in_groups = reshape(by_weight, {scales[0], scales[1], Dim(w.group)});
     by_scales = cast(sum(in_groups * ops_detail::centred_groups(w, x.dtype()), {2}), w.scales.dtype());
   }

@@ -121,9 +121,15 @@ struct LaunchList {
   std::optional<GemmAlgorithm> algorithm;  // of a product of matrices
 };
 
+inline bool is_of_library(GemmAlgorithm algorithm) {
+  return algorithm == GemmAlgorithm::library || algorithm == GemmAlgorithm::library_then_kernel;
+}
+
 /// A product of matrices and the GEMM algorithms open for it; all compute within what the kernel's precision allows.
 struct GemmProblem {
   std::vector<GemmAlgorithm> algorithms;  // the generator's preference first
+  /// Of them, in that order, those that may be the fastest: each one more costs a compilation of 50 to 200 ms.
+  std::vector<GemmAlgorithm> worth_measuring;
   /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little
   /// share one measurement.
   std::string text;
@@ -141,8 +147,10 @@ class GeneratedKernel {
   /// launches are merged (source/merge.hpp).
   virtual LaunchList bind(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned = true,
                           std::optional<GemmAlgorithm> algorithm = {}, bool is_grouped = false) const = 0;
-  /// What is to choose about a product of these extents. No algorithms: it is none.
-  virtual GemmProblem product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true) const {
+  /// What is to choose about a product of these extents. No algorithms: it is none. Without `with_library` the library
+  /// is not asked for, which would open it, and its algorithms are left out.
+  virtual GemmProblem product(const BoundGeometry&, std::uint64_t /*by_value*/, bool /*is_aligned*/ = true,
+                              bool /*with_library*/ = true) const {
     return {};
   }
 };

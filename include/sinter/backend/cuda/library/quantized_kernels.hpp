@@ -21,8 +21,8 @@ struct PackedProduct {
   bool has_zero_points = false;
   bool on_tensor_cores = false;  // where 128 divides the group and rows * parts() are at most 8; compute capability 8.0
   int tall = 1;                  // on tensor cores, in 16 columns: 1 or 2
-  /// Numbers of bf16 that an activation is the sum of.
-  int parts() const { return activations == DType::f32 ? 3 : activations == DType::f16 ? 2 : 1; }
+  /// Numbers of bf16 that an activation is the sum of; f16 stays as it is.
+  int parts() const { return activations == DType::f32 ? 3 : 1; }
   int warps() const { return on_tensor_cores ? 8 : 4; }  // of a block
   int columns() const {                                  // of a warp (of a block on tensor cores), as measured
     if (on_tensor_cores) return 16 * tall;

@@ -153,46 +153,98 @@ extern "C" __global__ void __launch_bounds__(128) few_rows(const X* x, const uns
 }
 )";
 
-/// The same on tensor cores: 16 TALL columns of the weight, as the rows of one operand, times the rows of x, each in
-/// PARTS numbers of bf16 that add up to it (f32 in 3, f16 in 2), as the columns of the other. Weights without zero
-/// points are exact in bf16, and sums are of f32. A warp takes TILES times 128 elements of the depth at a time; a
-/// lane 8 of them from a word of 4 bits, or from two words of 8: pairs are elements (i, i + 4), or (2 i, 2 i + 1).
-inline constexpr std::string_view tensor_rows_text = R"(
-#define N (ROWS * PARTS)
-#define VECTORS (BITS / 4)
-static __device__ __forceinline__ void multiply(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
-                                                unsigned b0, unsigned b1) {
-  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+/// Weights on tensor cores: pair_of makes two neighbours of a word's numbers, less their zero point, exact in f16 or
+/// bf16. A word of 4 bits has the elements (i, i + 4) in pairs, two words of 8 bits (0, 2), (1, 3), (4, 6) and (5, 7).
+/// What is put together from bits: 1024 + q and 1024 + 16 q in f16, 128 + b in bf16, of whose 7 bits a byte's sign is
+/// no part: it makes 2 or 4, and b - 128 sign is exact.
+inline constexpr std::string_view weight_pairs_text = R"(
+#define AND_OR 0xea
+#define AND_XOR 0x6a
+#define NOT_AND_OR 0xae
+// (a & mask) | c, (a & mask) ^ c, (~a & mask) | c in one instruction, where the compiler takes two.
+template <unsigned mask, int table> static __device__ __forceinline__ unsigned bits_of(unsigned a, unsigned c) {
+  unsigned y;
+  asm("lop3.b32 %0, %1, %2, %3, %4;" : "=r"(y) : "r"(a), "n"(mask), "r"(c), "n"(table));
+  return y;
 }
 static __device__ __forceinline__ unsigned component(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
-#if BITS == 4
-static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, unsigned minus) {
-  const unsigned bits = ~(component(v[0], eight) >> 4 * i) & 0x000f000fu | 0xc300c300u;  // q - 143
+static __device__ __forceinline__ unsigned both(unsigned half) { return half | half << 16; }
+#if IS_HALF && BITS == 4
+struct Zero { unsigned low, high; };
+static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, Zero minus) {
+  const unsigned word = component(v[0], eight) >> i / 2 * 8;
+  unsigned pair;
+  if (i % 2 == 0)
+    asm("sub.rn.f16x2 %0, %1, %2;"
+        : "=r"(pair) : "r"(bits_of<0x000f000fu, AND_OR>(word, 0x64006400u)), "r"(minus.low));
+  else
+    asm("fma.rn.f16x2 %0, %1, %2, %3;"
+        : "=r"(pair) : "r"(bits_of<0x00f000f0u, AND_OR>(word, 0x64006400u)), "r"(0x2c002c00u), "r"(minus.high));
+  return pair;
+}
+static __device__ __forceinline__ Zero zero_point(unsigned zero) {
+  unsigned short high;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(high) : "f"(-64.0f - (float)zero));
+  return {both(0x6400u + zero), both(high)};
+}
+#elif IS_HALF
+typedef unsigned Zero;
+static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, Zero minus) {
+  const unsigned word = component(v[eight / 2], eight % 2 * 2 + i / 2) >> i % 2 * 8;
+  unsigned pair;
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(bits_of<0x00ff00ffu, AND_XOR>(word, 0x64806480u)), "r"(minus));
+  return pair;
+}
+static __device__ __forceinline__ Zero zero_point(unsigned zero) { return both(0x6400u + (zero ^ 128u)); }
+#elif BITS == 4
+typedef unsigned Zero;
+static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, Zero minus) {
+  const unsigned bits = bits_of<0x000f000fu, NOT_AND_OR>(component(v[0], eight) >> 4 * i, 0xc300c300u);  // q - 143
   unsigned pair;
   asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(pair) : "r"(bits), "r"(0x3f803f80u), "r"(minus));
   return pair;
 }
 // 143 - zero is exact in bf16 for all zero points of 8 bits.
-static __device__ __forceinline__ unsigned zero_point(unsigned zero) {
-  const unsigned half = __float_as_uint((float)(143 - (int)zero)) >> 16;
-  return half | half << 16;
+static __device__ __forceinline__ Zero zero_point(unsigned zero) {
+  return both(__float_as_uint((float)(143 - (int)zero)) >> 16);
 }
 #else
-static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, unsigned minus) {
-  const unsigned word = component(v[eight / 2], eight % 2 * 2 + i / 2) ^ 0x80808080u;
-  const float low = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7650 + i % 2 * 2)) - __uint_as_float(minus);
-  const float high = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7651 + i % 2 * 2)) - __uint_as_float(minus);
+typedef unsigned Zero;
+static __device__ __forceinline__ unsigned pair_of(const uint4* v, int eight, int i, Zero minus) {
+  const unsigned word = component(v[eight / 2], eight % 2 * 2 + i / 2) >> i % 2 * 8;
+  const unsigned sign = bits_of<0x00800080u, AND_OR>(word, 0x40004000u);
   unsigned pair;
-  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+      : "=r"(pair) : "r"(sign), "r"(0xc280c280u), "r"(bits_of<0x007f007fu, AND_OR>(word, 0x43004300u)));
+  if (HAS_ZEROS) asm("fma.rn.bf16x2 %0, %0, %1, %2;" : "+r"(pair) : "r"(0x3f803f80u), "r"(minus));
   return pair;
 }
-static __device__ __forceinline__ unsigned zero_point(unsigned zero) { return 0x4b000000u + (zero ^ 128u); }
+static __device__ __forceinline__ Zero zero_point(unsigned zero) {
+  return both(__float_as_uint(-(float)(signed char)zero) >> 16);
+}
 #endif
-extern "C" __global__ void __launch_bounds__(32 * WARPS) few_rows(const X* x, const unsigned char* values,
+)";
+
+/// The same on tensor cores: 16 TALL columns of the weight, as the rows of one operand, times the rows of x, each in
+/// PARTS numbers that add up to it (f32 in 3 of bf16; f16 and bf16 are themselves), as the columns of the other. Sums
+/// are of f32. A warp takes TILES times 128 elements of the depth at a time.
+inline constexpr std::string_view tensor_rows_text = R"(
+#define N (ROWS * PARTS)
+#define VECTORS (BITS / 4)
+#if IS_HALF
+#define OPERANDS "f16.f16"
+#else
+#define OPERANDS "bf16.bf16"
+#endif
+static __device__ __forceinline__ void multiply(float (&c)[4], unsigned a0, unsigned a1, unsigned a2, unsigned a3,
+                                                unsigned b0, unsigned b1) {
+  asm("mma.sync.aligned.m16n8k16.row.col.f32." OPERANDS ".f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "r"(b0), "r"(b1));
+}
+extern "C" __global__ void __launch_bounds__(32 * WARPS, TALL) few_rows(const X* x, const unsigned char* values,
                                                                   const S* scales, const unsigned char* zeros, X* out,
                                                                   i64 columns, i64 depth, i64 group) {
   __shared__ uint4 factors[WARPS][TILES][4][4 * N];
@@ -212,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) few_rows(const X* x, co
     for (i64 first = warp * TILES; first < tiles; first += WARPS * TILES) {
       uint4 packed[TILES][TALL][2][VECTORS];
       float scale[TILES][TALL][2];
-      unsigned zero[TILES][TALL][2];
+      Zero zero[TILES][TALL][2];
 #pragma unroll
       for (int tile = 0; tile < TILES; ++tile) {
         const i64 at = first + tile < tiles ? first + tile : tiles - 1;
@@ -239,6 +291,17 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) few_rows(const X* x, co
         const i64 k = first * 128 + j * 8;
 #pragma unroll
         for (int r = 0; r < ROWS; ++r) {
+#if IS_HALF
+          unsigned part[8];
+#pragma unroll
+          for (int e = 0; e < 8; ++e) part[e] = k < depth ? x[r * depth + k + e].bits : 0;
+          uint4 all;
+          if (BITS == 4)
+            all = {part[0] | part[4] << 16, part[1] | part[5] << 16, part[2] | part[6] << 16, part[3] | part[7] << 16};
+          else
+            all = {part[0] | part[2] << 16, part[1] | part[3] << 16, part[4] | part[6] << 16, part[5] | part[7] << 16};
+          factors[warp][j / 16][j % 4][r * 4 + j % 16 / 4] = all;
+#else
           unsigned part[PARTS][8];
 #pragma unroll
           for (int e = 0; e < 8; ++e) {
@@ -258,10 +321,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) few_rows(const X* x, co
               all = {part[p][0] >> 16 | part[p][4], part[p][1] >> 16 | part[p][5], part[p][2] >> 16 | part[p][6],
                      part[p][3] >> 16 | part[p][7]};
             else
-              all = {part[p][0] >> 16 | part[p][1], part[p][2] >> 16 | part[p][3], part[p][4] >> 16 | part[p][5],
-                     part[p][6] >> 16 | part[p][7]};
+              all = {part[p][0] >> 16 | part[p][2], part[p][1] >> 16 | part[p][3], part[p][4] >> 16 | part[p][6],
+                     part[p][5] >> 16 | part[p][7]};
             factors[warp][j / 16][j % 4][(r * PARTS + p) * 4 + j % 16 / 4] = all;
           }
+#endif
         }
       }
       __syncwarp();
@@ -271,8 +335,7 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS) few_rows(const X* x, co
         float c[TALL][4] = {};
 #pragma unroll
         for (int eight = 0; eight < 4; ++eight) {
-          uint4 b = {0, 0, 0, 0};
-          if (lane < 4 * N) b = factors[warp][tile][eight][lane];
+          const uint4 b = factors[warp][tile][eight][lane % (4 * N)];  // nobody reads sums of further columns
 #pragma unroll
           for (int m = 0; m < TALL; ++m) {
             unsigned a[2][4];
@@ -334,6 +397,7 @@ SINTER_DECL LibrarySource few_rows_kernel(const PackedProduct& product) {
   if (product.on_tensor_cores)
     text += define_text("PARTS", std::to_string(product.parts())) + define_text("TALL", std::to_string(product.tall)) +
             define_text("WARPS", std::to_string(product.warps())) + define_text("TILES", "2") +
+            define_text("IS_HALF", product.activations == DType::f16 ? "1" : "0") + std::string(weight_pairs_text) +
             std::string(tensor_rows_text);
   else text += define_text("COLS", std::to_string(product.columns())) + std::string(few_rows_text);
   return {std::move(text), {"few_rows"}};

@@ -96,17 +96,18 @@ class ProductCall final : public LibraryCall {
   std::vector<std::string> algorithms(int most) override {
     std::vector<std::string> list;
     for (const cublasLtMatmulHeuristicResult_t& found : candidates(expected_alignment(), most, most_scratch))
-      list.emplace_back(reinterpret_cast<const char*>(&found.algo), sizeof found.algo);
+      list.push_back(version() + std::string(reinterpret_cast<const char*>(&found.algo), sizeof found.algo));
     return list;
   }
 
   bool use(const std::string& algorithm) override {
     cublasLtMatmulHeuristicResult_t found{};
-    if (algorithm.size() != sizeof found.algo) return false;
+    const std::string mine = version();
+    if (algorithm.size() != mine.size() + sizeof found.algo || !algorithm.starts_with(mine)) return false;
     prepare();
     set_fake_bias(expected_alignment());
     cublasLtMatmulAlgo_t wanted{};
-    std::memcpy(&wanted, algorithm.data(), sizeof wanted);
+    std::memcpy(&wanted, algorithm.data() + mine.size(), sizeof wanted);
     const cublasStatus_t status = api().call_cublasLtMatmulAlgoCheck(handle(), operation_, right_layout_, left_layout_,
                                                                      added_layout(), result_layout_, &wanted, &found);
     if (status != CUBLAS_STATUS_SUCCESS || found.workspaceSize > most_scratch) return false;
@@ -131,6 +132,8 @@ class ProductCall final : public LibraryCall {
   }
 
  private:
+  /// Begins the bytes of an algorithm, which another version of the library reads in another way.
+  static std::string version() { return std::to_string(cublaslt_version()) + " "; }
   static const void* at_start(void* const* operands, int operand) { return operands[as_index(operand)]; }
   static cudaDataType_t type_of(DType dtype) {
     switch (dtype) {

@@ -81,7 +81,7 @@ class Scratch {
   /// Numbers of both signs, none zero, well inside the range of every dtype: products of equal or zero numbers, or of
   /// NaN, need less power, and so would run faster than real ones.
   void fill_with_numbers(char* target, std::size_t bytes, DType dtype) {
-    std::vector<char> pattern(std::min<std::size_t>(bytes, std::size_t{1} << 20));
+    std::vector<char> pattern(std::min<std::size_t>(bytes, std::size_t{1} << 16));
     std::uint32_t state = 12345;
     const auto next = [&] {
       state = state * 1664525u + 1013904223u;
@@ -211,14 +211,15 @@ class ScratchOperands {
   std::vector<void*> operands_;
 };
 
-/// Medians, in microseconds, of runs that alternate, so that what else goes on meets all alike; what is much slower
-/// after a round leaves.
+/// Medians, in microseconds, of runs that alternate, so that what else goes on meets all alike; what is slower leaves,
+/// after the first round only if it is much slower. Runs of more than half a millisecond come in fewer rounds of
+/// several in a row: power limits long products, and who needs less of it shows only after some milliseconds.
 inline std::vector<double> medians(std::size_t count,
                                    const std::function<double(std::size_t candidate, int times)>& time) {
   using Clock = std::chrono::steady_clock;
-  constexpr int most_rounds = 7, most_times = 20;
-  constexpr double round_microseconds = 200, far_behind = 1.4;
-  constexpr auto budget = std::chrono::milliseconds(150);
+  constexpr int most_rounds = 7, long_rounds = 4, most_times = 20, long_times = 4;
+  constexpr double round_microseconds = 200, long_microseconds = 500, behind = 1.1, far_behind = 1.4;
+  constexpr auto budget = std::chrono::milliseconds(100);
   std::vector<std::vector<double>> found(count);
   std::vector<double> middle(count, -1);
   const Clock::time_point start = Clock::now();
@@ -226,12 +227,15 @@ inline std::vector<double> medians(std::size_t count,
     double best = std::numeric_limits<double>::infinity();
     for (double m : middle)
       if (m > 0) best = std::min(best, m);
+    const bool is_long = round > 0 && best > long_microseconds;
+    if (is_long && round >= long_rounds) break;
     for (std::size_t i = 0; i < count; ++i) {
-      const bool is_out = round > 0 && (middle[i] <= 0 || middle[i] > best * far_behind);
+      const bool is_out = round > 0 && (middle[i] <= 0 || middle[i] > best * (round == 1 ? far_behind : behind));
       if (is_out || (round > 1 && Clock::now() - start > budget)) continue;
       try {
         if (round == 0) time(i, 1);  // code is loaded, caches are filled
-        const int times = round == 0 ? 1 : std::clamp(static_cast<int>(round_microseconds / middle[i]), 1, most_times);
+        const int short_times = std::clamp(static_cast<int>(round_microseconds / middle[i]), 1, most_times);
+        const int times = round == 0 ? 1 : is_long ? long_times : short_times;
         const double now = time(i, times);
         if (round == 1) found[i].clear();  // the first was alone, to see how many are needed
         found[i].push_back(now);

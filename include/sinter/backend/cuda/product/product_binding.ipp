@@ -5,7 +5,6 @@
 
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/backend/cuda/device/driver.hpp>
-#include <sinter/backend/cuda/product/cublaslt_api.hpp>
 #include <sinter/backend/cuda/product/measure.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
@@ -48,10 +47,18 @@ class ProductBinder {
       : gpu_(gpu), kernel_(kernel), binding_(binding) {}
 
   ReadyList bind(std::optional<ProductChoice>& choice) {
-    problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands);
-    if (problem_.algorithms.size() < 2) return ready({});
+    constexpr bool is_aligned = true;
+    problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands, is_aligned, false);
+    if (problem_.algorithms.empty()) return ready({});
     gpu_.enter();
     const ProductPolicy policy = product_policy();
+    const bool is_measured = policy == ProductPolicy::measured && problem_.operations >= least_measured_operations;
+    // The library is opened, which takes longer than all else here, where it may compute this product.
+    if (is_measured) choice = product_choices().find(key());
+    if (!choice || is_of_library(choice->algorithm))
+      problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands, is_aligned, true);
+    const bool is_generated = choice && !is_of_library(choice->algorithm);
+    if (problem_.algorithms.size() < 2 && !is_generated) return choice.reset(), ready({});
     std::vector<GemmAlgorithm> algorithms = problem_.algorithms;
     std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
     if (const std::optional<GemmAlgorithm> forced = forced_algorithm(policy)) {
@@ -59,10 +66,8 @@ class ProductBinder {
       why = at != algorithms.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()"
                                    : "by rule: " + std::string(name_of(*forced)) + " is not open here";
       if (at != algorithms.end()) std::rotate(algorithms.begin(), at, at + 1);
-    } else if (policy == ProductPolicy::measured && problem_.operations >= least_measured_operations) {
-      ProductChoices& choices = product_choices();
-      choice = choices.find(key());
-      if (!choice) return measured(choices, choice);
+    } else if (is_measured) {
+      if (!choice) return measured(product_choices(), choice);
       algorithms.insert(algorithms.begin(),
                         choice->algorithm);  // the rest, in case an entry is of another machine after all
       why.clear();
@@ -103,17 +108,17 @@ class ProductBinder {
     throw InternalError("no GEMM algorithm is open for a product");
   }
 
+  /// Without the library's version: to ask for it would open the library. Its algorithms name it.
   std::string key() const {
-    return "product " SINTER_VERSION_STRING " 4 cublaslt " + std::to_string(cublaslt_version()) + " nvrtc " +
-           std::to_string(nvrtc_version()) + " driver " + std::to_string(driver_status().version) + " " + gpu_.name() +
-           " " + std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" +
-           problem_.text;
+    return "product " SINTER_VERSION_STRING " 5 nvrtc " + std::to_string(nvrtc_version()) + " driver " +
+           std::to_string(driver_status().version) + " " + gpu_.name() + " " +
+           std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" + problem_.text;
   }
 
-  /// All algorithms are compiled first, beside each other and beside other kernels; then they are timed, one product at
-  /// a time.
+  /// All that may win are compiled first, beside each other and beside other kernels; then they are timed, one product
+  /// at a time.
   ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
-    const std::vector<GemmAlgorithm>& algorithms = problem_.algorithms;
+    const std::vector<GemmAlgorithm>& algorithms = problem_.worth_measuring;
     std::vector<std::unique_ptr<ReadyList>> lists(algorithms.size());
     constexpr double compile_nanoseconds = 1e8;
     parallel_for(static_cast<std::int64_t>(algorithms.size()), compile_nanoseconds,
@@ -140,7 +145,9 @@ class ProductBinder {
         list_of.push_back(lists[i].get());
       }
     }
-    if (candidates.size() == 1) return first_that_works(algorithms, choice, "the only algorithm that works");
+    if (candidates.size() == 1)
+      return first_that_works({candidates[0].algorithm}, choice, "by rule: nothing else may be faster");
+    if (candidates.empty()) return first_that_works(problem_.algorithms, choice, "by rule: nothing could be measured");
     choice = choices.choose(key(), kernel_text(), candidates,
                             [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
     for (std::size_t i = 0; i < algorithms.size(); ++i) {
@@ -149,7 +156,7 @@ class ProductBinder {
         lists[i]->list.call->use(choice->library_algorithm);
       return std::move(*lists[i]);
     }
-    return first_that_works(algorithms, choice, "by rule");
+    return first_that_works(problem_.algorithms, choice, "by rule");
   }
 
   /// Null: it does not compile. If no algorithm does, the one that is bound then throws.

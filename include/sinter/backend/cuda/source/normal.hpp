@@ -23,10 +23,11 @@ inline constexpr std::string_view gauss_text =
     "  const double power = exp(product);\n"
     "  return x != x ? x : fma(power, fma(half, a, -product), power);\n"
     "}\n";
-// Quotients by what is near 1 need no care for what is very large or small: a reciprocal, and one step of Newton's.
+// Of what is neither very large nor very small. Quotients are it with one step of Newton's.
 inline constexpr std::string_view about_reciprocal_text =
     "static __device__ __forceinline__ float about_reciprocal(float x) { float y; asm(\"rcp.approx.ftz.f32 %0, %1;\" : "
-    "\"=f\"(y) : \"f\"(x)); return y; }\n"
+    "\"=f\"(y) : \"f\"(x)); return y; }\n";
+inline constexpr std::string_view plain_quotient_text =
     "static __device__ __forceinline__ float plain_quotient(float a, float b) {\n"
     "  const float r = about_reciprocal(b), q = a * r;\n"
     "  return fmaf(fmaf(-q, b, a), r, q);\n"
@@ -79,6 +80,19 @@ inline constexpr std::string_view gelu_slope_text =
     "  const double a = fabs(x) < 39.0 ? fabs(x) : 39.0, divisor = fma(a, 0.16666666666666666, 1.0), u = a / divisor;\n"
     "  const double d = gauss_of(a) * fma(a, -0.3989422804014326779, normal_tail(u) / divisor);\n"
     "  return x != x ? x : x > 0 ? 1 - d : d;\n"
+    "}\n";
+// For what is rounded to f16, bf16 or less at once: the same formula, with 1 + 0.309 a as the divisor, to a relative
+// error of 1.1e-5, a fortieth of f16's last place. 18 instructions, where gelu_of has 44. The exponential is 2^8 times
+// as large, and the polynomial as small, so that what is subnormal in bf16 is not flushed to zero.
+inline constexpr std::string_view rounded_gelu_text =
+    "static __device__ __forceinline__ float power_of_2(float x) { float y; asm(\"ex2.approx.ftz.f32 %0, %1;\" : "
+    "\"=f\"(y) : \"f\"(x)); return y; }\n"
+    "static __device__ __forceinline__ float rounded_gelu(float x) {\n"
+    "  const float a = fminf(fabsf(x), 15.0f), u = a * about_reciprocal(fmaf(a, 0.309f, 1.0f));\n"
+    "  float tail = fmaf(8.2153355e-7f, u, -6.7075352e-6f);\n"
+    "  tail = fmaf(tail, u, -5.5468774e-7f), tail = fmaf(tail, u, 1.9874853e-4f);\n"
+    "  tail = fmaf(tail, u, -9.54615e-4f), tail = fmaf(tail, u, 1.9531178e-3f);\n"
+    "  return fmaf(-(u * tail), power_of_2(fmaf(-0.72134752f * a, a, 8.0f)), x < 0 ? -0.0f : x);\n"
     "}\n";
 
 }  // namespace cuda_source_detail

@@ -44,7 +44,9 @@ class ProductWriter {
   void lay_out();
   const LoopNest& nest() const { return nest_; }
   /// The GEMM algorithms that are open, the one preferred by the heuristic first.
-  std::vector<cuda::GemmAlgorithm> algorithms() const;
+  std::vector<cuda::GemmAlgorithm> algorithms(bool with_library) const;
+  /// Those of them that a comparison is compiled for.
+  std::vector<cuda::GemmAlgorithm> worth_measuring(const std::vector<cuda::GemmAlgorithm>& open) const;
   /// Names a product in a table of measurements.
   std::string text() const;
   double operations() const;
@@ -111,7 +113,7 @@ class ProductWriter {
 /// False: not a product of two loads over rows and columns; write_reduction takes it.
 bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted);
 /// No algorithms where write_product would decline.
-cuda::GemmProblem gemm_problem(Writer& writer);
+cuda::GemmProblem gemm_problem(Writer& writer, bool with_library);
 
 }  // namespace cuda_source_detail
 SINTER_NAMESPACE_END

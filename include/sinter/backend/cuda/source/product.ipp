@@ -399,7 +399,7 @@ SINTER_DECL double ProductWriter::operations() const {
   return 2.0 * static_cast<double>(bound.points(bound.parallel)) * static_cast<double>(bound.extent(shape.depth_axis));
 }
 
-SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms() const {
+SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms(bool with_library) const {
   std::vector<cuda::GemmAlgorithm> open{cuda::GemmAlgorithm::fma};
   if (const TensorWriter tensor(*this); tensor.is_open())
     open.insert(tensor.is_preferred() ? open.begin() : open.end(), cuda::GemmAlgorithm::tensor_cores);
@@ -407,7 +407,7 @@ SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms() const {
   if (has_groups)
     open.insert(operations() < cuda::least_measured_operations ? open.end() : open.begin(), cuda::GemmAlgorithm::wgmma);
   std::optional<cuda::LibraryProduct> product =
-      operations() < least_library_operations ? std::nullopt : library_product();
+      !with_library || operations() < least_library_operations ? std::nullopt : library_product();
   if (!product || !cuda::has_cublaslt()) return open;  // opened when first of use: it is large
   const bool does_all = library_does_all(*product);
   // A kernel that computes what follows in the same pass is better than the library and a pass of its own.
@@ -415,6 +415,21 @@ SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms() const {
   open.insert(is_first ? open.begin() : open.end(), cuda::GemmAlgorithm::library);
   if (does_all && !product->epilogue.is_empty()) open.push_back(cuda::GemmAlgorithm::library_then_kernel);
   return open;
+}
+
+/// The ordinary units lose wherever tensor cores are preferred, and `mma` to `wgmma` where that has work for the
+/// device. Where it has little, the library is better than both, and small products, without it, compare the two.
+SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::worth_measuring(
+    const std::vector<cuda::GemmAlgorithm>& open) const {
+  using enum cuda::GemmAlgorithm;
+  const auto place = [&](cuda::GemmAlgorithm algorithm) { return std::find(open.begin(), open.end(), algorithm); };
+  const auto has = [&](cuda::GemmAlgorithm algorithm) { return place(algorithm) != open.end(); };
+  const bool has_groups = has(wgmma), leaves_fma = has_groups || place(tensor_cores) < place(fma),
+             leaves_mma = has_groups && (has(library) || WgmmaWriter(*this).fills_device());
+  std::vector<cuda::GemmAlgorithm> worth;
+  for (const cuda::GemmAlgorithm algorithm : open)
+    if ((algorithm != fma || !leaves_fma) && (algorithm != tensor_cores || !leaves_mma)) worth.push_back(algorithm);
+  return worth;
 }
 
 /// What decides how fast each algorithm is: extents to two digits after the first (in binary), and what they and
@@ -439,19 +454,23 @@ SINTER_DECL std::string ProductWriter::text() const {
   return text;
 }
 
-SINTER_DECL cuda::GemmProblem gemm_problem(Writer& writer) {
+SINTER_DECL cuda::GemmProblem gemm_problem(Writer& writer, bool with_library) {
   ProductWriter product(writer);
   if (!product.choose()) return {};
-  return {product.algorithms(), product.text(), product.operations()};
+  std::vector<cuda::GemmAlgorithm> open = product.algorithms(with_library);
+  std::vector<cuda::GemmAlgorithm> worth = product.worth_measuring(open);
+  return {std::move(open), std::move(worth), product.text(), product.operations()};
 }
 
 SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted) {
   ProductWriter product(writer);
   if (!product.choose()) return false;
-  const std::vector<cuda::GemmAlgorithm> algorithms = product.algorithms();
+  const auto is_open = [&](bool with_library) {
+    const std::vector<cuda::GemmAlgorithm> open = product.algorithms(with_library);
+    return std::find(open.begin(), open.end(), *wanted) != open.end();
+  };
   const cuda::GemmAlgorithm algorithm =
-      wanted && std::find(algorithms.begin(), algorithms.end(), *wanted) != algorithms.end() ? *wanted
-                                                                                             : algorithms.front();
+      wanted && is_open(cuda::is_of_library(*wanted)) ? *wanted : product.algorithms(true).front();
   writer.set_algorithm(algorithm);
   switch (algorithm) {
     case cuda::GemmAlgorithm::library: product.run_library(true); break;

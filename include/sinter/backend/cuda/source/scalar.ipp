@@ -419,11 +419,13 @@ SINTER_DECL std::string helpers(const std::string& text, int sm) {
   if (uses("read_matrices(right")) found += read_two_text;
   if (uses("split_tf32(")) found += split_tf32_text;
   if (uses("mma_f64(")) found += sm >= 90 ? mma_f64_sm90_text : mma_f64_sm80_text;
-  const bool needs_slope = uses("gelu_slope_of("), needs_gelu = uses("gelu_of(");
+  const bool needs_slope = uses("gelu_slope_of("), needs_gelu = uses("gelu_of("), is_rounded = uses("rounded_gelu(");
   if (needs_slope || needs_gelu || uses("gauss_of(")) found += gauss_text;
-  if (needs_slope || needs_gelu) found += about_reciprocal_text, found += normal_tail_text;
+  if (needs_slope || needs_gelu || is_rounded) found += about_reciprocal_text;
+  if (needs_slope || needs_gelu) found += plain_quotient_text, found += normal_tail_text;
   if (needs_gelu) found += gelu_text;
   if (needs_slope) found += gelu_slope_text;
+  if (is_rounded) found += rounded_gelu_text;
   if (uses("lesser<") || uses("greater<")) found += has_sign_text;
   if (uses("lesser<")) found += lesser_text;
   if (uses("lesser<float>") && sm >= 80) found += lesser_f32_text;

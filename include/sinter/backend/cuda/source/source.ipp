@@ -49,11 +49,12 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     else write_reduction(writer, nest);
     return writer.finish();
   }
-  cuda::GemmProblem product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned) const override {
+  cuda::GemmProblem product(const BoundGeometry& geometry, std::uint64_t by_value, bool is_aligned,
+                            bool with_library) const override {
     if (kernel_.kind != KernelKind::contraction || is_empty(geometry)) return {};
     const BoundKernel bound = bind_kernel(kernel_, geometry);
     Writer writer(bound, target_, by_value, is_aligned);
-    return gemm_problem(writer);
+    return gemm_problem(writer, with_library);
   }
 
  private:

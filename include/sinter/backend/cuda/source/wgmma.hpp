@@ -16,6 +16,8 @@ class WgmmaWriter : public ProductWriter {
   /// f16 and bf16 as they lie in memory, in either order, and f32 in TF32 along the reduced axis, on sm_90, where the
   /// bulk copy engine can read them; nothing may be computed before the product.
   bool is_open() const;
+  /// Tiles for half of the processors at least.
+  bool fills_device() const;
   void run();
 
  private:

@@ -69,6 +69,12 @@ SINTER_DECL bool WgmmaWriter::is_open() const {
   return copy_of(shape.left) && copy_of(shape.right);
 }
 
+SINTER_DECL bool WgmmaWriter::fills_device() const {
+  const std::int64_t tiles = quotient_up(bound.extent(shape.row_axis), 128) *
+                             quotient_up(bound.extent(shape.column_axis), 64) * bound.points(shape.batch);
+  return 2 * tiles >= w.device.multiprocessors;
+}
+
 /// Narrower tiles where there are fewer wide ones than processors. Two row tiles share the right operand's where they
 /// come in pairs, or are so many that one more does not count.
 SINTER_DECL void WgmmaWriter::choose_tile() {

@@ -235,6 +235,26 @@ SINTER_DECL std::string Writer::loaded(std::uint16_t access, const std::string& 
   return dtype == DType::bool_ ? place + " != 0" : is_narrow(dtype) ? "(" + value_type(dtype) + ")" + place : place;
 }
 
+/// Do all uses of this value end in memory of at most 16 bits, with nothing but products on the way? Its relative error
+/// is that of what is rounded there.
+inline bool is_rounded_to_half(const BoundKernel& bound, InstId id) {
+  std::vector<bool> carries(bound.kernel.body.size());
+  carries[id] = true;
+  for (std::size_t user = id + 1; user < carries.size(); ++user) {
+    const Inst& inst = bound.kernel.body[user];
+    if (inst.prim == Prim::fold) return false;  // may take it in, elsewhere
+    for (std::size_t k = 0; k < as_index(arity(inst.prim)); ++k) {
+      if (!carries[inst.args[k]] || !bound.is_live(user)) continue;
+      const bool is_factor = inst.prim == Prim::mul || inst.prim == Prim::neg || inst.prim == Prim::convert;
+      if (!is_factor || computed_in(inst.dtype) != DType::f32) return false;
+      carries[user] = true;
+    }
+  }
+  return std::ranges::none_of(bound.kernel.stores, [&](const Store& store) {
+    return carries[store.value] && !is_half(bound.dtype_of(store.access));
+  });
+}
+
 SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, const std::string& j) {
   const Inst& inst = bound.inst(id);
   if (inst.prim == Prim::load) return loaded(inst.access, element(inst.access, offset(inst.access, index), j));
@@ -257,6 +277,8 @@ SINTER_DECL std::string Writer::value_of(InstId id, const IndexNames& index, con
            loaded(inst.access, element(inst.access, offset(inst.access, index), j)) + ") : " + name[inst.args[1]];
   std::array<std::string, 3> args;
   for (std::size_t k = 0; k < as_index(arity(inst.prim)); ++k) args[k] = name[inst.args[k]];
+  const bool is_gelu = inst.prim == Prim::gelu && computed_in(inst.dtype) == DType::f32;
+  if (is_gelu && is_rounded_to_half(bound, id)) return "rounded_gelu(" + args[0] + ")";
   return expression(inst, bound.inst(inst.args[0]).dtype, args);
 }
 
