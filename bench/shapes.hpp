@@ -18,6 +18,9 @@ struct Product {
 inline constexpr Product products[] = {{64, 64, 64},       {128, 128, 128}, {512, 512, 512},
                                        {1024, 1024, 1024}, {128, 768, 768}, {128, 3072, 768},
                                        {128, 768, 3072},   {1, 768, 3072},  {32, 256, 784}};
+/// Those that are measured on two threads, too.
+inline constexpr Product shared_products[] = {{512, 512, 512},  {1024, 1024, 1024}, {2048, 2048, 2048}, {128, 768, 768},
+                                              {128, 768, 3072}, {128, 3072, 768},   {1, 768, 3072}};
 inline constexpr Product batched_products[] = {{128, 128, 64, 12}, {128, 64, 128, 12}, {16, 16, 16, 256}};
 
 /// Images [n, c, h, w], weights [o, c, size, size], padded so that the result is as large as the image.
@@ -32,6 +35,7 @@ struct Convolution {
 inline constexpr Convolution convolutions[] = {{32, 64, 56, 56, 64, 3},  {1, 3, 32, 32, 16, 3},
                                                {8, 256, 14, 14, 256, 1}, {8, 256, 14, 14, 256, 3},
                                                {8, 512, 7, 7, 512, 3},   {8, 64, 56, 56, 256, 1}};
+inline constexpr Convolution shared_convolutions[] = {{8, 256, 56, 56, 64, 1}, {8, 64, 56, 56, 256, 1}};
 
 /// Queries, keys and values [batch, heads, tokens, width].
 struct Attention {

@@ -99,6 +99,7 @@ void forward_row(State& state, int workers) {
   jit::reset();
   const Gpt model = make_gpt();
   const Tensor tokens = make_text().first;
+  const jit::NoGradGuard guard;
   auto forward = jit::compile(logits_of);
   const Tensor ours = forward(model, tokens), one_by_one = logits_of(model, tokens);
   eval({ours, one_by_one});

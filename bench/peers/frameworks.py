@@ -222,6 +222,12 @@ ROWS = [
         lambda a, b, c: jax.nn.relu(a @ b + c),
     ),
     (
+        "matmul + bias + gelu",
+        layer,
+        lambda a, b, c: F.gelu(torch.addmm(c, a, b), approximate="tanh"),
+        lambda a, b, c: jax.nn.gelu(a @ b + c, approximate=True),
+    ),
+    (
         "conv2d",
         lambda image, filters: [image, filters],
         lambda x, w: F.conv2d(x, w, padding=w.shape[-1] // 2),

@@ -7,6 +7,7 @@
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/contraction/epilogue.hpp>
 #include <sinter/backend/x86/contraction/plan.hpp>
+#include <sinter/backend/x86/contraction/rows.hpp>
 #include <sinter/base/threads.hpp>
 
 #include <bit>
@@ -294,6 +295,72 @@ TEST_CASE("epilogues in registers: batches, layouts, no k, long k, threads", "[x
     }
   }
   set_thread_count(before);
+}
+
+namespace {
+
+/// As AdamW's update: three arrays are read and written in place.
+template <class T>
+void add_update(Case<T>& c) {
+  ScalarBuilder& s = c.s;
+  const auto read_and_written = [&](std::uint16_t& written) {
+    written = c.output();
+    return s.load(c.same_operand({c.shape.m * c.row(), c.row(), 1, 0}), c.dtype());
+  };
+  std::uint16_t mean = 0, square = 0, weight = 0;
+  const ScalarValue old_mean = read_and_written(mean), old_square = read_and_written(square),
+                    old_weight = read_and_written(weight), step = c.scalar(), bias = c.bias();
+  const ScalarValue new_mean = s.add(s.mul(c.number(0.9), old_mean), s.mul(c.number(0.1), c.sum)),
+                    new_square = s.add(s.mul(c.number(0.999), old_square), s.mul(c.number(0.001), s.mul(c.sum, c.sum)));
+  c.store(mean, new_mean);
+  c.store(square, new_square);
+  c.store(weight,
+          s.sub(old_weight, s.div(s.mul(step, new_mean), s.add(s.sqrt(s.abs(new_square)), s.add(bias, c.number(2))))));
+}
+
+/// Whether its tasks are whole rows; then in how many chunks. With 512-bit vectors and without.
+template <class T>
+std::int64_t check_update(const Shape& shape) {
+  Case<T> c(shape);
+  add_update(c);
+  c.finish();
+  const auto wanted = c.expected();
+  INFO("batch " << shape.batch << " m " << shape.m << " n " << shape.n << " k " << shape.k << " "
+                << name(dtype_of<T>()));
+  std::int64_t chunks = 0;
+  for (Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (!host_has(isa)) continue;
+    INFO((isa == Isa::avx2 ? "avx2" : "avx512"));
+    const std::optional<ContractionParts> parts = split_contraction(c.kernel, {}, isa, nullptr);
+    REQUIRE(parts.has_value());
+    const ContractionPlan plan = plan_contraction(c.kernel, *parts, c.geometry, Packing::by_cost, isa, thread_count());
+    const auto rows = x86_contraction_detail::plan_rows(*parts, plan, isa, thread_count());
+    chunks = rows ? rows->chunks.panels : 0;
+    CHECK(same(c.run(isa), wanted));
+  }
+  return chunks;
+}
+
+}  // namespace
+
+TEST_CASE("epilogues that walk many arrays: tasks are whole rows, with the same sums", "[x86][contraction][epilogue]") {
+  const int before = thread_count();
+  for (int threads : {1, 2}) {
+    set_thread_count(threads);
+    CHECK(check_update<float>({.m = 5, .n = 70, .k = 9}) == 0);
+    CHECK(check_update<float>({.m = 1, .n = 256, .k = 1}) == 1);
+    CHECK(check_update<float>({.m = 61, .n = 301, .k = 128, .a_transposed = true}) == 1);
+    CHECK(check_update<float>({.batch = 3, .m = 30, .n = 257, .k = 17}) == 1);
+    CHECK(check_update<float>({.m = 40, .n = 260, .k = 300, .a_transposed = true, .b_transposed = true}) == 1);
+    CHECK(check_update<double>({.m = 45, .n = 131, .k = 33, .a_transposed = true}) == 1);
+    CHECK(check_update<double>({.batch = 2, .m = 13, .n = 129, .k = 258, .b_transposed = true}) == 1);
+    CHECK(check_update<float>({.m = 9, .n = 300, .k = 0}) == 0);
+  }
+  set_thread_count(before);
+}
+
+TEST_CASE("epilogues that walk many arrays: B beyond the cache goes in chunks", "[x86][contraction][epilogue]") {
+  CHECK(check_update<float>({.m = 15, .n = 5000, .k = 300, .a_transposed = true}) > 1);
 }
 
 TEST_CASE("one executable serves many shapes at once", "[x86][contraction][epilogue]") {

@@ -371,6 +371,23 @@ TEST_CASE("any number of threads gives the same bits", "[x86][contraction]") {
   }
 }
 
+TEST_CASE("a row by a large matrix is divided among threads, with the same bits", "[x86][contraction]") {
+  const Case<float> c({.m = 1, .n = 770, .k = 1200});
+  std::vector<std::vector<float>> alone;
+  for (int threads : {1, 2, 3, 16}) {
+    const ThreadCount count(threads);
+    const auto parts = split_contraction(c.kernel, {}, Isa::avx2, nullptr);
+    REQUIRE(parts);
+    const ContractionPlan plan =
+        plan_contraction(c.kernel, *parts, c.geometry, Packing::by_cost, Isa::avx2, thread_count());
+    CHECK(plan.method == ProductMethod::add_rows);
+    CHECK(plan.panels == (threads == 16 ? 7 : threads));  // no part is narrower than 128 columns
+    const auto result = c.run(Isa::avx2);
+    if (threads == 1) alone = result;
+    CHECK(same_bits(alone, result));
+  }
+}
+
 TEST_CASE("what comes next is asked for while tiles multiply", "[x86][contraction]") {
   for (int threads : {1, 3}) {
     const ThreadCount count(threads);

@@ -10,6 +10,7 @@
 #include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/contraction/plan.hpp>
+#include <sinter/backend/x86/contraction/rows.hpp>
 #include <sinter/backend/x86/contraction/tile_scratch.hpp>
 #include <sinter/backend/x86/contraction/vector.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
@@ -419,6 +420,9 @@ class ContractionExecutable final : public Executable {
       is_kept = pack_once(packed);
       if (is_kept) plan = packed;
     }
+    if (epilogue_ != nullptr && !is_kept)
+      if (const std::optional<RowPlan> rows = plan_rows(parts_, plan, isa_, thread_count()))
+        return make_row_launch(kernel_, parts_, *rows, geometry, isa_, *epilogue_);
     return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_.get(), nullptr,
                                                is_kept);
   }

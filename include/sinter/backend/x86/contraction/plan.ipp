@@ -191,13 +191,20 @@ inline void choose_method(ContractionPlan& p, bool b_is_made) {
     p.method = ProductMethod::add_rows;
 }
 
+/// Columns of a part whose rows are scaled and added: as many as can be, but a part for each thread.
+inline std::int64_t columns_at_once(const ContractionPlan& p, int threads) {
+  constexpr std::int64_t least = 128, line = 16;
+  const std::int64_t share = (p.n + threads - 1) / threads;
+  return std::clamp((share + line - 1) / line * line, least, most_added_columns);
+}
+
 /// `rows_asked`, `columns_asked`: those of the nest's tiles.
-inline void choose_tile(ContractionPlan& p, std::int64_t rows_asked, std::int64_t columns_asked, Isa isa,
+inline void choose_tile(ContractionPlan& p, std::int64_t rows_asked, std::int64_t columns_asked, Isa isa, int threads,
                         bool b_is_made) {
   constexpr std::int64_t dots_at_once = 64;
   if (p.method == ProductMethod::dots_of_a) return set_tiles(p, dots_at_once, 1);
   if (p.method == ProductMethod::dots_of_b) return set_tiles(p, 1, dots_at_once);
-  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, most_added_columns);
+  if (p.method == ProductMethod::add_rows) return set_tiles(p, 1, columns_at_once(p, threads));
   const std::int64_t lane_count = lanes(isa, p.dtype);
   int vectors = columns_asked != 0 ? static_cast<int>((columns_asked + lane_count - 1) / lane_count)
                                    : default_vectors(isa, p, b_is_made);
@@ -369,7 +376,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
     p.packs_b = true;
     p.prefetches_b = false;
   }
-  choose_tile(p, parts.tile_rows, parts.tile_columns, isa, parts.b_is_made);
+  choose_tile(p, parts.tile_rows, parts.tile_columns, isa, threads, parts.b_is_made);
   choose_k_run(p, parts.b_is_made);
   choose_blocks(p, isa, threads);
   choose_pack_memory(p, parts.b_is_made);

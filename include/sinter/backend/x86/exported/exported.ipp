@@ -62,7 +62,7 @@ inline void make_tiles(ContractionPlan& p, Isa isa) {
   if (p.method != ProductMethod::tiles) {
     p.method = ProductMethod::tiles;
     choose_packing(p, false, isa);
-    choose_tile(p, 0, 0, isa, false);
+    choose_tile(p, 0, 0, isa, 1, false);
   }
   p.k_run = std::max<std::int64_t>(1, std::min(p.k, product_sum_group));
   choose_blocks(p, isa, 1);
