@@ -379,8 +379,8 @@ TEST_CASE("the bits of a line do not depend on how many lie beside it", "[fft]")
   const auto is_same = [&](const Tensor& many, const Tensor& part, int axis, std::int64_t first) {
     return numbers(narrow(many, axis, first, few)) == numbers(part);
   };
-  for (std::int64_t n : {3,  5,  6,  7,  8,  9,   10,  12,  15,  16,  17,  20,  24,  25,  30,   32,  35,
-                         48, 49, 64, 96, 80, 100, 128, 131, 192, 210, 250, 256, 320, 512, 1024, 4096})
+  for (std::int64_t n : {2,  3,  4,  5,  6,  7,  8,   9,   10,  12,  15,  16,  17,  20,  24,  25,   30,  32,
+                         35, 48, 49, 64, 96, 80, 100, 128, 131, 192, 210, 250, 256, 320, 512, 1024, 4096})
     for (const DType dtype : {DType::f32, DType::f64}) {
       manual_seed(n);
       const Tensor rows = complex(randn({lines, n}, {.dtype = dtype}), randn({lines, n}, {.dtype = dtype}));

@@ -28,7 +28,9 @@ template <class T, class F>
 bool with_widest_machine(const Block& block, F&& f) {
 #ifndef SINTER_NO_X86
   constexpr std::int64_t lanes = WidestMachine<T>::L::count, longest = 512;
-  if (block.lines() < 2 * lanes || block.length < lanes / 2 || block.length > longest) return false;
+  if (block.lines() < 2 * lanes || block.length < Pieces<typename WidestMachine<T>::L>::numbers ||
+      block.length > longest)
+    return false;
   if (block.inner != 1 && block.inner % lanes != 0) return false;
   if (!base_detail::has_avx512()) return false;
   f(WidestMachine<T>{});
@@ -124,6 +126,14 @@ struct RealRows {
   std::int64_t numbers() const { return length / 2 + 1; }
   /// Of even length.
   Block as_complex() const { return {rows, length / 2, 1}; }
+  template <class T>
+  HalfSpectrum<T> forward_kind() const {
+    return {is_doubled ? T(2) : T(1), sign == FourierSign::plus};
+  }
+  template <class T>
+  HalfSpectrum<T> backward_kind() const {
+    return {is_doubled ? T(1) : T(0.5), sign == FourierSign::minus};
+  }
 };
 
 template <class Machine, class T>
@@ -135,7 +145,7 @@ class RealTransformer {
 
  public:
   static void forward(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = forward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template forward_kind<T>();
     if (!rows.is_even()) return odd_forward(in, out, rows, kind, scale);
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
@@ -151,7 +161,7 @@ class RealTransformer {
   }
   /// Of even length.
   static void forward_groups(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = forward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template forward_kind<T>();
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
     const auto plan = line_plan<T>(half);
@@ -169,7 +179,7 @@ class RealTransformer {
     const auto plan = rows.is_even() ? Complex::plan_in_row(rows.rows, half) : nullptr;
     if (!plan) return false;
     const auto table = real_table<T>(rows.length);
-    const HalfSpectrum<T> kind = forward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template forward_kind<T>();
     parallel_for(rows.rows, estimated_nanoseconds(half), [&](std::int64_t row, std::int64_t end) {
       const auto [a, b] = lane_buffers().pair<P>(half / lanes);
       for (; row < end; ++row) {
@@ -187,7 +197,7 @@ class RealTransformer {
     const auto plan = rows.is_even() ? Complex::plan_in_row(rows.rows, half) : nullptr;
     if (!plan) return false;
     const auto table = real_table<T>(rows.length);
-    const HalfSpectrum<T> kind = backward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template backward_kind<T>();
     parallel_for(rows.rows, estimated_nanoseconds(half), [&](std::int64_t row, std::int64_t end) {
       const auto [a, b] = lane_buffers().pair<P>(half / lanes);
       const Ref<Storage> memory = room_for<T>(half + 1);
@@ -201,7 +211,7 @@ class RealTransformer {
     return true;
   }
   static void backward(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = backward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template backward_kind<T>();
     if (!rows.is_even()) return odd_backward(in, out, rows, kind, scale);
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
@@ -219,7 +229,7 @@ class RealTransformer {
   }
   /// Of even length.
   static void backward_groups(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = backward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template backward_kind<T>();
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
     const auto plan = line_plan<T>(half);
@@ -236,12 +246,6 @@ class RealTransformer {
   static void run_cut(const T* in, T* out, std::int64_t length, Ends<T> ends) {
     const Block row{1, length, 1};
     if (!transform_cut_rows(in, out, row, ends)) Complex::run(in, out, row, ends);
-  }
-  static HalfSpectrum<T> forward_kind(const RealRows& rows) {
-    return {rows.is_doubled ? T(2) : T(1), rows.sign == FourierSign::plus};
-  }
-  static HalfSpectrum<T> backward_kind(const RealRows& rows) {
-    return {rows.is_doubled ? T(1) : T(0.5), rows.sign == FourierSign::minus};
   }
   /// f(first row, how many, two buffers) for each group of rows.
   template <class F>
@@ -307,18 +311,24 @@ class RealTransformer {
   }
 };
 
+/// Null where short rows need none.
+template <class T>
+std::shared_ptr<const RealTable<T>> short_row_table(const RealRows& rows) {
+  return rows.is_even() && is_short_row(ShortKind::from_real, rows.length) ? real_table<T>(rows.length) : nullptr;
+}
+template <ShortKind kind, class T>
+ShortRows<T> short_rows_of(const T* in, T* out, const RealRows& rows, T scale, const RealTable<T>* table) {
+  ShortRows<T> made{.in = in, .out = out, .length = rows.length, .begin = 0, .end = 0, .rows = rows.rows};
+  made.scale = scale;
+  made.kind = kind == ShortKind::from_real ? rows.forward_kind<T>() : rows.backward_kind<T>();
+  made.roots = table == nullptr ? nullptr : table->roots.data();
+  return made;
+}
 /// As transform_block; but many short real rows are faster side by side.
 template <class T>
 void transform_real_rows(const T* in, T* out, const RealRows& rows, T scale) {
-  const ShortRows<T> short_rows{.in = in,
-                                .out = out,
-                                .length = rows.length,
-                                .begin = 0,
-                                .end = 0,
-                                .rows = rows.rows,
-                                .scale = scale,
-                                .interior = rows.is_doubled ? T(2) : T(1),
-                                .is_conjugate = rows.sign == FourierSign::plus};
+  const auto table = short_row_table<T>(rows);
+  const ShortRows<T> short_rows = short_rows_of<ShortKind::from_real>(in, out, rows, scale, table.get());
   if (const std::int64_t done = transform_short_rows<ShortKind::from_real>(short_rows); done != 0) {
     RealRows rest = rows;
     rest.rows -= done;
@@ -339,15 +349,8 @@ void transform_real_rows(const T* in, T* out, const RealRows& rows, T scale) {
 }
 template <class T>
 void transform_rows_to_real(const T* in, T* out, const RealRows& rows, T scale) {
-  const ShortRows<T> short_rows{.in = in,
-                                .out = out,
-                                .length = rows.length,
-                                .begin = 0,
-                                .end = 0,
-                                .rows = rows.rows,
-                                .scale = scale,
-                                .interior = rows.is_doubled ? T(1) : T(0.5),
-                                .is_conjugate = rows.sign == FourierSign::minus};
+  const auto table = short_row_table<T>(rows);
+  const ShortRows<T> short_rows = short_rows_of<ShortKind::to_real>(in, out, rows, scale, table.get());
   if (const std::int64_t done = transform_short_rows<ShortKind::to_real>(short_rows); done != 0) {
     RealRows rest = rows;
     rest.rows -= done;

@@ -45,22 +45,22 @@ void add_root(std::vector<T>& to, std::int64_t k, std::int64_t n) {
 /// About what a stage takes for each number: passing it, its factor, and the arithmetic of the radix.
 inline double cost_of_stage(int radix) {
   constexpr double passing = 11;
-  constexpr double arithmetic[largest_known_radix + 1] = {0,  0,  2, 5.3, 4, 9.6, 7.3, 14, 7,
-                                                          13, 12, 0, 12,  0, 0,   18,  14};
+  constexpr double arithmetic[largest_known_radix + 1] = {0,  0,  2, 5.3, 4, 9.6, 7.3, 14, 9.5,
+                                                          13, 12, 0, 12,  0, 0,   18,  16};
   return passing + (is_known_radix(radix) ? arithmetic[radix] : 3 * radix);
 }
 struct Radices {
   std::vector<int> list;
   double cost = 1e300;
 };
-/// The radices of least cost whose product is `length`, none larger than `largest`, in falling order.
-inline Radices cheapest_radices(std::int64_t length, int largest) {
+/// The radices of least cost whose product is `length`, none larger than `largest` or `excluded`, in falling order.
+inline Radices cheapest_radices(std::int64_t length, int largest, int excluded) {
   if (length == 1) return {{}, 0};
   Radices best;
   for (int radix = static_cast<int>(std::min<std::int64_t>(largest, length)); radix > 1; --radix) {
-    if (length % radix != 0) continue;
+    if (length % radix != 0 || radix == excluded) continue;
     if (!is_known_radix(radix) && first_factor(radix) != 1) continue;
-    Radices rest = cheapest_radices(length / radix, radix);
+    Radices rest = cheapest_radices(length / radix, radix, excluded);
     if (rest.cost + cost_of_stage(radix) >= best.cost) continue;
     best.cost = rest.cost + cost_of_stage(radix);
     best.list = std::move(rest.list);
@@ -82,7 +82,9 @@ std::vector<int> radices_of(std::int64_t length) {
   if (length == 8) return {4, 2};
   if (length == 16) return {4, 4};
   const bool is_along_row = begins_along_row<T>(length);
-  std::vector<int> radices = cheapest_radices(is_along_row ? length / 16 : length, largest_radix).list;
+  // Along a row 16 would be the last one, which then writes no rows.
+  std::vector<int> radices =
+      cheapest_radices(is_along_row ? length / 16 : length, largest_radix, is_along_row ? 16 : 0).list;
   if (radices.empty()) return {};
   std::reverse(radices.begin(), radices.end());  // growing
   const auto is_end = [&](int radix) {

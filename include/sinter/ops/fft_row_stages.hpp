@@ -44,7 +44,9 @@ bool has_row_stages(const LinePlan<typename L::Number>& plan) {
 }
 /// Radices that have such stages below, where there are as many of them as a piece has numbers.
 constexpr bool is_first_from_rows(int radix) { return radix == 4 || radix == 5 || radix == 6 || radix == 8; }
-constexpr bool is_last_to_rows(int radix) { return is_first_from_rows(radix) || radix == 2 || radix == 10; }
+constexpr bool is_last_to_rows(int radix) {
+  return is_first_from_rows(radix) || radix == 2 || radix == 10 || radix == 12;
+}
 
 /// The first stage, whose stride is 1, from rows that begin `step` numbers apart.
 template <int radix, class L>
@@ -131,6 +133,7 @@ SINTER_ALWAYS_INLINE void write_group(int radix, const Pair<L>* x, T* out, std::
     case 6: return run_last_to_rows<6, L>(out, step, re, x, scale);
     case 8: return run_last_to_rows<8, L>(out, step, re, x, scale);
     case 10: return run_last_to_rows<10, L>(out, step, re, x, scale);
+    case 12: return run_last_to_rows<12, L>(out, step, re, x, scale);
     default: __builtin_unreachable();  // is_last_to_rows
   }
 }

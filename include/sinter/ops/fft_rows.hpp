@@ -178,6 +178,11 @@ class Transformer {
     Number* const begin = block.inner == 1
                               ? data + first * step
                               : data + 2 * (first / block.inner * block.length * block.inner + first % block.inner);
+    if (used == lanes && block.length >= Pieces<L>::numbers) {  // the others follow from the first two
+      lines.at[0] = begin;
+      lines.at[1] = begin + step;
+      return lines;
+    }
     for (std::int64_t lane = 0; lane < lanes; ++lane) lines.at[lane] = begin + (lane < used ? lane : 0) * step;
     return lines;
   }

@@ -1,5 +1,5 @@
 // Rows of few numbers, a whole group of them at a time: their length is known here, so that addresses, roots and steps are
-// constants, and all there is to do stays in the first cache. Complex rows, and real ones of odd length either way. The
+// constants, and all there is to do stays in the first cache. Complex rows, and real ones either way. The
 // arithmetic is that of one stage of lines side by side (fft_radices.hpp), and so are the bits.
 #pragma once
 
@@ -7,6 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/ops/fft_pieces.hpp>
 #include <sinter/ops/fft_radices.hpp>
+#include <sinter/ops/fft_real.hpp>
 #include <sinter/ops/fft_row_stages.hpp>
 #include <sinter/ops/small_lanes.hpp>
 
@@ -25,13 +26,15 @@ struct ShortRows {
   T* out;
   std::int64_t length, begin, end, rows;  // rows that are there
   int re = 0;                             // of complex rows: the place of the real part in each number
-  T scale = 1, interior = 1;              // interior: of numbers of a half spectrum but the first one
-  bool is_conjugate = false;              // of a half spectrum
+  T scale = 1;
+  HalfSpectrum<T> kind = {};  // of real rows
+  const T* roots = nullptr;   // of real rows of even length: those of their RealTable
 };
 
 constexpr bool is_short_row(ShortKind kind, std::int64_t length) {
-  if (length == 3 || length == 5 || length == 7 || length == 9 || length == 15) return true;
-  return kind == ShortKind::complex && (length == 6 || length == 10 || length == 12);
+  if (kind != ShortKind::complex && length % 2 == 0) return length >= 4 && length <= 12;
+  return length == 2 || length == 3 || length == 4 || length == 5 || length == 6 || length == 7 || length == 9 ||
+         length == 10 || length == 12 || length == 15;
 }
 
 /// Rows of n real numbers, one after the other.
@@ -81,7 +84,7 @@ SINTER_ALWAYS_INLINE void run_short_complex(const ShortRows<T>& g, const T* in, 
 template <int n, class L, class T>
 SINTER_ALWAYS_INLINE void run_short_from_real(const ShortRows<T>& g, const T* in, T* out) {
   constexpr std::int64_t numbers = n / 2 + 1;
-  const T sign = g.is_conjugate ? -g.interior : g.interior;
+  const T sign = g.kind.is_conjugate ? -g.kind.interior : g.kind.interior;
   typename L::Vector x[n];
   Pair<L> z[n];
   RealRowLanes<n, L>::load(x, in);
@@ -90,13 +93,13 @@ SINTER_ALWAYS_INLINE void run_short_from_real(const ShortRows<T>& g, const T* in
   SmallTransform<n, L>::run(z);
   z[0] = {z[0].re * g.scale, typename L::Vector{}};
 #pragma GCC unroll 16
-  for (int k = 1; k < numbers; ++k) z[k] = {z[k].re * g.scale * g.interior, z[k].im * g.scale * sign};
+  for (int k = 1; k < numbers; ++k) z[k] = {z[k].re * g.scale * g.kind.interior, z[k].im * g.scale * sign};
   store_rows_by<2 * numbers, L>(out, 2 * numbers, z, numbers, 0, T(1));
 }
 template <int n, class L, class T>
 SINTER_ALWAYS_INLINE void run_short_to_real(const ShortRows<T>& g, const T* in, T* out) {
   constexpr std::int64_t numbers = n / 2 + 1;
-  const T sign = g.is_conjugate ? -g.interior : g.interior;
+  const T sign = g.kind.is_conjugate ? -g.kind.interior : g.kind.interior;
   typename L::Vector y[n];
   Pair<L> half[numbers], z[n];
   load_rows_by<2 * numbers, L>(half, in, 2 * numbers, numbers, 0);
@@ -104,7 +107,7 @@ SINTER_ALWAYS_INLINE void run_short_to_real(const ShortRows<T>& g, const T* in, 
   z[0] = {typename L::Vector{}, half[0].re};
 #pragma GCC unroll 16
   for (int k = 1; k < numbers; ++k) {
-    typename L::Vector re = half[k].re * g.interior, im = half[k].im * sign;
+    typename L::Vector re = half[k].re * g.kind.interior, im = half[k].im * sign;
     keep_apart(re);
     keep_apart(im);
     z[k] = {im, re};
@@ -114,6 +117,31 @@ SINTER_ALWAYS_INLINE void run_short_to_real(const ShortRows<T>& g, const T* in, 
 #pragma GCC unroll 16
   for (int i = 0; i < n; ++i) y[i] = z[i].im * g.scale;
   RealRowLanes<n, L>::store(out, y);
+}
+
+/// Real rows of even length, as complex ones of half of it.
+template <int n, class L, class T>
+SINTER_ALWAYS_INLINE void run_short_from_pairs(const ShortRows<T>& g, const T* in, T* out) {
+  constexpr int half = n / 2;
+  Pair<L> lanes[half + 1], z[half];
+  load_rows_by<n, L>(lanes, in, n, half, 0);
+  load_every(z, lanes, 1, std::make_integer_sequence<int, half>());
+  SmallTransform<half, L>::run(z);
+  store_every(lanes, 1, z, std::make_integer_sequence<int, half>());
+  run_finish(lanes, half, g.roots, g.kind);
+  store_rows_by<2 * half + 2, L>(out, 2 * half + 2, lanes, half + 1, 0, g.scale);
+}
+template <int n, class L, class T>
+SINTER_ALWAYS_INLINE void run_short_to_pairs(const ShortRows<T>& g, const T* in, T* out) {
+  constexpr int half = n / 2;
+  Pair<L> lanes[half + 1], z[half];
+  load_rows_by<2 * half + 2, L>(lanes, in, 2 * half + 2, half + 1, 0);
+  run_begin(lanes, half, g.roots, g.kind);
+#pragma GCC unroll 16
+  for (int k = 0; k < half; ++k) z[k] = {lanes[k].im, lanes[k].re};
+  SmallTransform<half, L>::run(z);
+  store_every(lanes, 1, z, std::make_integer_sequence<int, half>());
+  store_rows_by<n, L>(out, n, lanes, half, 1, g.scale);
 }
 
 template <ShortKind kind, int n, class L, class T>
@@ -128,7 +156,9 @@ SINTER_ALWAYS_INLINE void run_short_rows_of(const ShortRows<T>& g) {
     const T* in = g.in + first * in_step;
     T* out = g.out + first * out_step;
     if constexpr (kind == ShortKind::complex) run_short_complex<n, L>(g, in, out);
+    else if constexpr (kind == ShortKind::from_real && n % 2 == 0) run_short_from_pairs<n, L>(g, in, out);
     else if constexpr (kind == ShortKind::from_real) run_short_from_real<n, L>(g, in, out);
+    else if constexpr (n % 2 == 0) run_short_to_pairs<n, L>(g, in, out);
     else run_short_to_real<n, L>(g, in, out);
   }
 }
@@ -136,18 +166,21 @@ template <ShortKind kind, class L, class T>
 SINTER_ALWAYS_INLINE void run_short_rows(const ShortRows<T>& g) {
   switch (g.length) {
     case 3: return run_short_rows_of<kind, 3, L>(g);
+    case 4: return run_short_rows_of<kind, 4, L>(g);
     case 5: return run_short_rows_of<kind, 5, L>(g);
+    case 6: return run_short_rows_of<kind, 6, L>(g);
     case 7: return run_short_rows_of<kind, 7, L>(g);
     case 9: return run_short_rows_of<kind, 9, L>(g);
+    case 10: return run_short_rows_of<kind, 10, L>(g);
+    case 12: return run_short_rows_of<kind, 12, L>(g);
     case 15: return run_short_rows_of<kind, 15, L>(g);
     default: break;
   }
-  if constexpr (kind == ShortKind::complex) switch (g.length) {
-      case 6: return run_short_rows_of<kind, 6, L>(g);
-      case 10: return run_short_rows_of<kind, 10, L>(g);
-      case 12: return run_short_rows_of<kind, 12, L>(g);
-      default: break;
-    }
+  if constexpr (kind == ShortKind::complex) {
+    if (g.length == 2) run_short_rows_of<kind, 2, L>(g);
+  } else {
+    if (g.length == 8) run_short_rows_of<kind, 8, L>(g);
+  }
 }
 
 }  // namespace fft_detail
