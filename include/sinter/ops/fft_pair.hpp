@@ -1,5 +1,5 @@
-// One complex number of each of several lines as two vectors, and the arithmetic of them. Additions and products stay apart
-// (no fma), and so results are the same with any width of vectors.
+// One complex number of each of several lines as two vectors, and the arithmetic of them. Additions and products stay
+// apart (no fma), and so results are the same with any width of vectors.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -75,8 +75,8 @@ bool begins_along_row(std::int64_t length) {
   constexpr std::int64_t lanes_of_two = 128 / static_cast<std::int64_t>(sizeof(T));
   return length % (2 * lanes_of_two) == 0 || (length % lanes_of_two == 0 && length >= 8 * lanes_of_two);
 }
-/// The radices of a length in the order of stages; empty where a prime factor is too large. Ends and begins by those that
-/// also write and read rows, if there are any: along one row, 8, 4 and 2.
+/// The radices of a length in the order of stages; empty where a prime factor is too large. Ends and begins by those
+/// that also write and read rows, if there are any: along one row, 8, 4 and 2.
 template <class T>
 std::vector<int> radices_of(std::int64_t length) {
   if (length == 8) return {4, 2};
@@ -191,10 +191,9 @@ SINTER_DECL std::size_t cached_plans() { return all_tables().size(); }
 // ---- plans
 
 SINTER_DECL std::int64_t middle_divisor(std::int64_t length) {
-  std::int64_t divisor = 1;
-  for (std::int64_t i = 2; i * i <= length; ++i)
-    if (length % i == 0) divisor = i;
-  return divisor;
+  auto divisor = static_cast<std::int64_t>(std::sqrt(static_cast<double>(length)));
+  while (divisor > 1 && length % divisor != 0) --divisor;
+  return std::max<std::int64_t>(divisor, 1);
 }
 /// About what a transform of 2^twos 3^threes 5^fives numbers takes, in stages of radix 4.
 inline double cost_of(std::int64_t length, int twos, int threes, int fives) {

@@ -1,7 +1,7 @@
-// Transforms of few numbers in registers, of lengths that are known here: 2, 3, 4 and 5 written out, other primes by sums
-// and differences of mirrored numbers, products of two lengths by their factors. They are the stages of longer ones: of
-// two stages one is saved where a radix is as large as 8 to 16. Functions are templates over places, since the elements of
-// an array stay in registers only where each place is known.
+// Transforms of few numbers in registers, of lengths that are known here: 2, 3, 4 and 5 written out, other primes by
+// sums and differences of mirrored numbers, products of two lengths by their factors. They are the stages of longer
+// ones: of two stages one is saved where a radix is as large as 8 to 16. Functions are templates over places, since the
+// elements of an array stay in registers only where each place is known.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -63,7 +63,8 @@ SINTER_ALWAYS_INLINE Pair<L> times_root(const Pair<L>& a) {
 
 // ---- transforms of n numbers in place
 
-/// Of two factors: 1 for a prime. 4 comes first, then factors without a common divisor, which need no roots between them.
+/// The first of two factors: 1 for a prime. 4 is taken out first, since factors without a common divisor need no roots
+/// between them.
 constexpr int first_factor(int n) {
   if (n % 4 == 0 && n > 4) return 4;
   for (int factor = 2; factor * factor <= n; ++factor)

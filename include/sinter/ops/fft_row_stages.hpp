@@ -1,6 +1,6 @@
-// Groups of whole rows, as many as a vector has lanes, with the first stage of their transforms on the way in and the last
-// one on the way out, where their radices are small: numbers pass memory twice less. Knows a machine (fft_steps.hpp) by its
-// functions alone.
+// Groups of whole rows, as many as a vector has lanes, with the first stage of their transforms on the way in and the
+// last one on the way out, where their radices are small: numbers pass memory twice less. Knows a machine
+// (fft_steps.hpp) by its functions alone.
 #pragma once
 
 #include <sinter/base/config.hpp>

@@ -1,5 +1,5 @@
-// Rows of few numbers, a whole group of them at a time: their length is known here, so that addresses, roots and steps are
-// constants, and all there is to do stays in the first cache. Complex rows, and real ones either way. The
+// Rows of few numbers, a whole group of them at a time: their length is known here, so that addresses, roots and steps
+// are constants, and all there is to do stays in the first cache. Complex rows, and real ones either way. The
 // arithmetic is that of one stage of lines side by side (fft_radices.hpp), and so are the bits.
 #pragma once
 

@@ -1,6 +1,6 @@
-// Many small arrays of one length, one after the other in memory, become lanes of vectors, and back: by pieces of 16 bytes
-// (fft_pieces.hpp), and arrays of two or three numbers by what four (f64: two) of them have in such pieces. Elements that
-// are written one by one and read as vectors would wait for each other.
+// Many small arrays of one length, one after the other in memory, become lanes of vectors, and back: by pieces of 16
+// bytes (fft_pieces.hpp), and arrays of two or three numbers by what four (f64: two) of them have in such pieces.
+// Elements that are written one by one and read as vectors would wait for each other.
 #pragma once
 
 #include <sinter/base/config.hpp>
