@@ -384,25 +384,57 @@ TEST_CASE("errors") {
 
 TEST_CASE("the bits of a line do not depend on how many lie beside it", "[fft]") {
   constexpr std::int64_t lines = 48, few = 12;
-  const auto is_same = [](const Tensor& many, const Tensor& part, int axis, std::int64_t first) {
-    return to_vector<float>(view_as_real(narrow(many, axis, first, few))) == to_vector<float>(view_as_real(part));
+  const auto numbers = [](const Tensor& x) { return doubles(is_complex(x) ? Tensor(view_as_real(x)) : x); };
+  const auto is_same = [&](const Tensor& many, const Tensor& part, int axis, std::int64_t first) {
+    return numbers(narrow(many, axis, first, few)) == numbers(part);
   };
-  for (std::int64_t n :
-       {8, 9, 12, 16, 17, 24, 30, 32, 48, 64, 96, 100, 128, 131, 192, 250, 256, 320, 512, 1024, 4096}) {
-    manual_seed(n);
-    const Tensor rows = complex(randn({lines, n}), randn({lines, n})), columns = transpose(rows, 0, 1) * 2;
-    const Tensor many = fft::fft(rows), inverse = fft::ifft(columns, {.dim = 0}), half = fft::rfft(real(rows));
-    const Tensor back = fft::irfft(half, {.n = n}), scaled = fft::rfft(real(rows), {.norm = fft::Norm::ortho});
-    CAPTURE(n);
-    for (std::int64_t first = 0; first < lines; first += few) {
-      CHECK(is_same(many, fft::fft(narrow(rows, 0, first, few)), 0, first));
-      CHECK(is_same(inverse, fft::ifft(narrow(columns, 1, first, few), {.dim = 0}), 1, first));
-      const Tensor few_real = real(narrow(rows, 0, first, few));
-      CHECK(is_same(half, fft::rfft(few_real), 0, first));
-      CHECK(is_same(scaled, fft::rfft(few_real, {.norm = fft::Norm::ortho}), 0, first));
-      CHECK(to_vector<float>(narrow(back, 0, first, few)) ==
-            to_vector<float>(fft::irfft(narrow(half, 0, first, few), {.n = n})));
+  for (std::int64_t n : {2,  3,  4,  5,  6,  7,  8,   9,   10,  12,  15,  16,  17,  20,  24,  25,   30,  32,
+                         35, 48, 49, 64, 96, 80, 100, 128, 131, 192, 210, 250, 256, 320, 512, 1024, 4096})
+    for (const DType dtype : {DType::f32, DType::f64}) {
+      manual_seed(n);
+      const Tensor rows = complex(randn({lines, n}, {.dtype = dtype}), randn({lines, n}, {.dtype = dtype}));
+      const Tensor columns = transpose(rows, 0, 1) * 2;
+      const Tensor many = fft::fft(rows), inverse = fft::ifft(columns, {.dim = 0}), half = fft::rfft(real(rows));
+      const Tensor back = fft::irfft(half, {.n = n}), scaled = fft::rfft(real(rows), {.norm = fft::Norm::ortho});
+      const Tensor conjugate_half = fft::ihfft(real(rows)), from_conjugate = fft::hfft(half, {.n = n});
+      CAPTURE(n, name(dtype));
+      for (std::int64_t first = 0; first < lines; first += few) {
+        CHECK(is_same(many, fft::fft(narrow(rows, 0, first, few)), 0, first));
+        CHECK(is_same(inverse, fft::ifft(narrow(columns, 1, first, few), {.dim = 0}), 1, first));
+        const Tensor few_real = real(narrow(rows, 0, first, few)), few_half = narrow(half, 0, first, few);
+        CHECK(is_same(half, fft::rfft(few_real), 0, first));
+        CHECK(is_same(scaled, fft::rfft(few_real, {.norm = fft::Norm::ortho}), 0, first));
+        CHECK(is_same(back, fft::irfft(few_half, {.n = n}), 0, first));
+        CHECK(is_same(conjugate_half, fft::ihfft(few_real), 0, first));
+        CHECK(is_same(from_conjugate, fft::hfft(few_half, {.n = n}), 0, first));
+      }
     }
+}
+
+TEST_CASE("a line of its own is what it is among others, as rows and columns of any shape", "[fft]") {
+  for (const std::int64_t n : {400, 500, 999, 1000, 2000, 4000, 20000, 20020, 65536, 100000}) {
+    const Tensor x = complex_operand({2, n}), r = real_operand({n});
+    CAPTURE(n);
+    CHECK(distance(fft::fft(x(0)), transpose(fft::fft(transpose(x, 0, 1), {.dim = 0}), 0, 1)(0)) < 1e-14);
+    CHECK(distance(fft::ifft(fft::fft(x(1))), x(1)) < 1e-14);
+    CHECK(distance(fft::ifft(fft::fft(x(1).to(DType::c64))), x(1)) < 2e-6);
+    CHECK(distance(fft::rfft(r), fft::fft(r)(slice(0, n / 2 + 1))) < 1e-14);
+    CHECK(distance(fft::irfft(fft::rfft(r), {.n = n}), r) < 1e-14);
+    CHECK(distance(fft::irfft(fft::rfft(r.to(DType::f32)), {.n = n}), r) < 2e-6);
+  }
+}
+
+TEST_CASE("a NaN stays in its row, of short rows side by side") {
+  for (const std::int64_t n : {3, 5, 7, 9, 15}) {
+    Tensor x = real_operand({40, n});
+    const std::vector<double> clean = doubles(view_as_real(fft::rfft(x)));
+    x.at(21, 1) = std::nan("");
+    const std::vector<double> parts = doubles(view_as_real(fft::rfft(x)));
+    const std::size_t row = static_cast<std::size_t>(2 * (n / 2 + 1));
+    CAPTURE(n);
+    for (std::size_t i = 0; i < parts.size(); ++i)
+      if (i / row != 21) CHECK(parts[i] == clean[i]);
+    CHECK(std::isnan(parts[21 * row]));
   }
 }
 

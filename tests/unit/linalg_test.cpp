@@ -221,6 +221,36 @@ TEST_CASE("linalg: eigh of f32 in double up to 64 rows and in f32 above") {
   CHECK(near(doubles(matmul(turned(vectors), vectors)), doubles(eye(100)), 2e-5));
 }
 
+TEST_CASE("linalg: eigh of one, two and three rows") {
+  const auto holds = [](const Tensor& a, double tolerance) {
+    const auto [values, vectors] = linalg::eigh(a);
+    const double size = std::max(item<double>(amax(abs(a.to(DType::f64)))), 1e-308);
+    const Tensor v = vectors.to(DType::f64), made = matmul(v * unsqueeze(values.to(DType::f64) / size, -2), turned(v));
+    CHECK(near(doubles(made), doubles(a.to(DType::f64) / size), tolerance));
+    CHECK(near(doubles(matmul(turned(v), v)), doubles(expand(eye(a.size(-1), doubles_on_cpu), a.shape())), tolerance));
+    CHECK(doubles(values) == doubles(linalg::eigvalsh(a)));
+    CHECK(doubles(values) == doubles(sort(values, -1).values));
+  };
+  for (const std::int64_t n : {1, 2, 3})
+    for (const double scale : {1.0, 1e-300, 1e300}) {
+      INFO(n << " rows, scale " << scale);
+      const Tensor some = reshape(sin(square(arange(40 * n * n, doubles_on_cpu)) * 0.7), {40, n, n});
+      const Tensor a = some + turned(some);
+      holds(a * scale, 3e-15);
+      if (scale == 1) holds(a.to(DType::f32), 3e-7);
+      const Tensor u = some(all, all, slice(0, 1));
+      holds(matmul(u, turned(u)) * scale, 3e-15);  // of one eigenvalue that is not 0
+      holds(expand(ones({n, n}, doubles_on_cpu), {2, n, n}) * scale, 3e-15);
+      holds(expand(eye(n, doubles_on_cpu), {2, n, n}) * scale, 3e-15);
+      holds(zeros({2, n, n}, doubles_on_cpu), 0);
+    }
+  // Only the lower triangle is read; exact where the answer is.
+  const Tensor a = tensor({{0.0, 9.0}, {3.0, 0.0}});
+  CHECK(doubles(linalg::eigvalsh(a)) == std::vector<double>{-3, 3});
+  const Tensor diagonal = tensor({{3.0, 0.0, 0.0}, {0.0, -1.0, 0.0}, {0.0, 0.0, 2.0}});
+  CHECK(doubles(linalg::eigvalsh(diagonal)) == std::vector<double>{-1, 2, 3});
+}
+
 TEST_CASE("linalg: rank, least squares, norms, exponential") {
   const Tensor low = matmul(sample({6, 2}), sample({2, 5}));
   CHECK(to_vector<std::int64_t>(linalg::matrix_rank(low))[0] == 2);

@@ -28,7 +28,9 @@ template <class T, class F>
 bool with_widest_machine(const Block& block, F&& f) {
 #ifndef SINTER_NO_X86
   constexpr std::int64_t lanes = WidestMachine<T>::L::count, longest = 512;
-  if (block.lines() < 2 * lanes || block.length < lanes / 2 || block.length > longest) return false;
+  if (block.lines() < 2 * lanes || block.length < Pieces<typename WidestMachine<T>::L>::numbers ||
+      block.length > longest)
+    return false;
   if (block.inner != 1 && block.inner % lanes != 0) return false;
   if (!base_detail::has_avx512()) return false;
   f(WidestMachine<T>{});
@@ -38,15 +40,61 @@ bool with_widest_machine(const Block& block, F&& f) {
   return false;
 #endif
 }
+/// Whole groups of short rows by the widest vectors that there are rows for; gives how many rows that were.
+template <ShortKind kind, class T>
+std::int64_t transform_short_rows(const ShortRows<T>& rows) {
+#ifndef SINTER_NO_X86
+  if (!is_short_row(kind, rows.length)) return 0;
+  if (rows.rows >= WidestMachine<T>::L::count && base_detail::has_avx512())
+    return Transformer<WidestMachine<T>, T>::template run_short<kind>(rows);
+  if (rows.rows >= WideMachine<T>::L::count && base_detail::has_avx2())
+    return Transformer<WideMachine<T>, T>::template run_short<kind>(rows);
+#else
+  (void)rows;
+#endif
+  return 0;
+}
+/// Rows that WideMachine takes one by one, by wider vectors where these are filled; false: there are no such rows.
+template <class T>
+bool transform_cut_rows(const T* in, T* out, const Block& block, Ends<T> ends) {
+#ifndef SINTER_NO_X86
+  if (block.inner != 1 || !Transformer<WideMachine<T>, T>::is_cut(block.outer, block.length)) return false;
+  if (middle_divisor(block.length) < WidestMachine<T>::L::count || !base_detail::has_avx512()) return false;
+  Transformer<WidestMachine<T>, T>::run_one_by_one(in, out, block, ends);
+  return true;
+#else
+  (void)in, (void)out, (void)block, (void)ends;
+  return false;
+#endif
+}
 /// Along the middle axis of the block, in the order of vectors that is fastest for it.
 template <class T>
 void transform_block(const T* in, T* out, const Block& block, Ends<T> ends) {
+  if (block.inner == 1) {
+    const ShortRows<T> rows{.in = in,
+                            .out = out,
+                            .length = block.length,
+                            .begin = 0,
+                            .end = 0,
+                            .rows = block.outer,
+                            .re = ends.parts == Parts::exchanged ? 1 : 0,
+                            .scale = ends.scale};
+    if (const std::int64_t done = transform_short_rows<ShortKind::complex>(rows); done != 0) {
+      const std::int64_t numbers = 2 * done * block.length;
+      if (done < block.outer) transform_block(in + numbers, out + numbers, {block.outer - done, block.length, 1}, ends);
+      return;
+    }
+  }
 #ifndef SINTER_NO_X86
   if (base_detail::has_avx512() && Transformer<WidestMachine<T>, T>::run_in_rows(in, out, block, ends)) return;
 #endif
   if (with_widest_machine<T>(
           block, [&](auto machine) { Transformer<decltype(machine), T>::run_side_by_side(in, out, block, ends); }))
     return;
+#ifndef SINTER_NO_X86
+  if (base_detail::has_avx2() && Transformer<WideMachine<T>, T>::run_in_rows(in, out, block, ends)) return;
+#endif
+  if (transform_cut_rows(in, out, block, ends)) return;
   with_machine<T>([&](auto machine) {
     using Transform = Transformer<decltype(machine), T>;
     if (!Transform::run_in_rows(in, out, block, ends)) Transform::run(in, out, block, ends);
@@ -78,6 +126,14 @@ struct RealRows {
   std::int64_t numbers() const { return length / 2 + 1; }
   /// Of even length.
   Block as_complex() const { return {rows, length / 2, 1}; }
+  template <class T>
+  HalfSpectrum<T> forward_kind() const {
+    return {is_doubled ? T(2) : T(1), sign == FourierSign::plus};
+  }
+  template <class T>
+  HalfSpectrum<T> backward_kind() const {
+    return {is_doubled ? T(1) : T(0.5), sign == FourierSign::minus};
+  }
 };
 
 template <class Machine, class T>
@@ -89,15 +145,15 @@ class RealTransformer {
 
  public:
   static void forward(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = forward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template forward_kind<T>();
     if (!rows.is_even()) return odd_forward(in, out, rows, kind, scale);
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
     if (Complex::is_cut(rows.rows, half)) {
       for (std::int64_t row = 0; row < rows.rows; ++row) {
         T* to = out + 2 * row * rows.numbers();
-        Complex::run(in + row * rows.length, to, {1, half, 1}, {Parts::as_they_are, scale});
-        run_finish(reinterpret_cast<Pair<Lanes<T, 1>>*>(to), half, table->roots.data(), kind);
+        run_cut(in + row * rows.length, to, half, {Parts::as_they_are, scale});
+        Machine::finish_row(to, half, table->roots.data(), kind);
       }
       return;
     }
@@ -105,7 +161,7 @@ class RealTransformer {
   }
   /// Of even length.
   static void forward_groups(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = forward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template forward_kind<T>();
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
     const auto plan = line_plan<T>(half);
@@ -123,7 +179,7 @@ class RealTransformer {
     const auto plan = rows.is_even() ? Complex::plan_in_row(rows.rows, half) : nullptr;
     if (!plan) return false;
     const auto table = real_table<T>(rows.length);
-    const HalfSpectrum<T> kind = forward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template forward_kind<T>();
     parallel_for(rows.rows, estimated_nanoseconds(half), [&](std::int64_t row, std::int64_t end) {
       const auto [a, b] = lane_buffers().pair<P>(half / lanes);
       for (; row < end; ++row) {
@@ -141,7 +197,7 @@ class RealTransformer {
     const auto plan = rows.is_even() ? Complex::plan_in_row(rows.rows, half) : nullptr;
     if (!plan) return false;
     const auto table = real_table<T>(rows.length);
-    const HalfSpectrum<T> kind = backward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template backward_kind<T>();
     parallel_for(rows.rows, estimated_nanoseconds(half), [&](std::int64_t row, std::int64_t end) {
       const auto [a, b] = lane_buffers().pair<P>(half / lanes);
       const Ref<Storage> memory = room_for<T>(half + 1);
@@ -155,7 +211,7 @@ class RealTransformer {
     return true;
   }
   static void backward(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = backward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template backward_kind<T>();
     if (!rows.is_even()) return odd_backward(in, out, rows, kind, scale);
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
@@ -164,8 +220,8 @@ class RealTransformer {
       T* line = static_cast<T*>(memory->data());
       for (std::int64_t row = 0; row < rows.rows; ++row) {
         std::copy_n(in + 2 * row * rows.numbers(), 2 * rows.numbers(), line);
-        run_begin(reinterpret_cast<Pair<Lanes<T, 1>>*>(line), half, table->roots.data(), kind);
-        Complex::run(line, out + row * rows.length, {1, half, 1}, {Parts::exchanged, scale});
+        Machine::begin_row(line, half, table->roots.data(), kind);
+        run_cut(line, out + row * rows.length, half, {Parts::exchanged, scale});
       }
       return;
     }
@@ -173,7 +229,7 @@ class RealTransformer {
   }
   /// Of even length.
   static void backward_groups(const T* in, T* out, const RealRows& rows, T scale) {
-    const HalfSpectrum<T> kind = backward_kind(rows);
+    const HalfSpectrum<T> kind = rows.template backward_kind<T>();
     const std::int64_t half = rows.length / 2;
     const auto table = real_table<T>(rows.length);
     const auto plan = line_plan<T>(half);
@@ -187,11 +243,9 @@ class RealTransformer {
   }
 
  private:
-  static HalfSpectrum<T> forward_kind(const RealRows& rows) {
-    return {rows.is_doubled ? T(2) : T(1), rows.sign == FourierSign::plus};
-  }
-  static HalfSpectrum<T> backward_kind(const RealRows& rows) {
-    return {rows.is_doubled ? T(1) : T(0.5), rows.sign == FourierSign::minus};
+  static void run_cut(const T* in, T* out, std::int64_t length, Ends<T> ends) {
+    const Block row{1, length, 1};
+    if (!transform_cut_rows(in, out, row, ends)) Complex::run(in, out, row, ends);
   }
   /// f(first row, how many, two buffers) for each group of rows.
   template <class F>
@@ -257,9 +311,30 @@ class RealTransformer {
   }
 };
 
+/// Null where short rows need none.
+template <class T>
+std::shared_ptr<const RealTable<T>> short_row_table(const RealRows& rows) {
+  return rows.is_even() && is_short_row(ShortKind::from_real, rows.length) ? real_table<T>(rows.length) : nullptr;
+}
+template <ShortKind kind, class T>
+ShortRows<T> short_rows_of(const T* in, T* out, const RealRows& rows, T scale, const RealTable<T>* table) {
+  ShortRows<T> made{.in = in, .out = out, .length = rows.length, .begin = 0, .end = 0, .rows = rows.rows};
+  made.scale = scale;
+  made.kind = kind == ShortKind::from_real ? rows.forward_kind<T>() : rows.backward_kind<T>();
+  made.roots = table == nullptr ? nullptr : table->roots.data();
+  return made;
+}
 /// As transform_block; but many short real rows are faster side by side.
 template <class T>
 void transform_real_rows(const T* in, T* out, const RealRows& rows, T scale) {
+  const auto table = short_row_table<T>(rows);
+  const ShortRows<T> short_rows = short_rows_of<ShortKind::from_real>(in, out, rows, scale, table.get());
+  if (const std::int64_t done = transform_short_rows<ShortKind::from_real>(short_rows); done != 0) {
+    RealRows rest = rows;
+    rest.rows -= done;
+    if (rest.rows != 0) transform_real_rows(in + done * rows.length, out + 2 * done * rows.numbers(), rest, scale);
+    return;
+  }
   if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
         RealTransformer<decltype(machine), T>::forward_groups(in, out, rows, scale);
       }))
@@ -274,6 +349,14 @@ void transform_real_rows(const T* in, T* out, const RealRows& rows, T scale) {
 }
 template <class T>
 void transform_rows_to_real(const T* in, T* out, const RealRows& rows, T scale) {
+  const auto table = short_row_table<T>(rows);
+  const ShortRows<T> short_rows = short_rows_of<ShortKind::to_real>(in, out, rows, scale, table.get());
+  if (const std::int64_t done = transform_short_rows<ShortKind::to_real>(short_rows); done != 0) {
+    RealRows rest = rows;
+    rest.rows -= done;
+    if (rest.rows != 0) transform_rows_to_real(in + 2 * done * rows.numbers(), out + done * rows.length, rest, scale);
+    return;
+  }
   if (rows.is_even() && with_widest_machine<T>(rows.as_complex(), [&](auto machine) {
         RealTransformer<decltype(machine), T>::backward_groups(in, out, rows, scale);
       }))

@@ -7,6 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/ops/fft_lanes.hpp>
 #include <sinter/ops/fft_plan.hpp>
+#include <sinter/ops/fft_radices.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -101,23 +102,16 @@ SINTER_ALWAYS_INLINE void store_interleaved(typename L::Number* to, const Pair<L
   *reinterpret_cast<Anywhere*>(to + L::count) = second;
 }
 
-/// The last stage, of radix 4 or 2, to memory.
+/// The last stage, of an even radix, to memory.
 template <int radix, class L>
 SINTER_ALWAYS_INLINE void run_last_in_row(const Pair<L>* x, std::int64_t length,
                                           const RowEnds<typename L::Number>& ends) {
   const std::int64_t stride = length / radix / L::count;
   for (std::int64_t q = 0; q < stride; ++q) {
-    Pair<L> z[4];
-#pragma GCC unroll 4
-    for (std::int64_t k = 0; k < radix; ++k) z[k] = x[q + k * stride];
-    if constexpr (radix == 4) {
-      butterfly4<true>(z, static_cast<const typename L::Number*>(nullptr));
-    } else {
-      const Pair<L> sum = z[0] + z[1];
-      z[1] = z[0] - z[1];
-      z[0] = sum;
-    }
-#pragma GCC unroll 4
+    Pair<L> z[radix];
+    load_every(z, x + q, stride, std::make_integer_sequence<int, radix>());
+    SmallTransform<radix, L>::run(z);
+#pragma GCC unroll 8
     for (std::int64_t k = 0; k < radix; ++k)
       store_interleaved<L>(ends.out + 2 * L::count * (q + k * stride), z[k], ends.re, ends.scale);
   }
@@ -133,9 +127,10 @@ SINTER_ALWAYS_INLINE void run_row(const LinePlan<T>& plan, const RowEnds<T>& end
     std::swap(a, b);
   }
   const int radix = plan.stages[last].radix;
-  const bool is_last_apart = radix == 4 || radix == 2;
+  const bool is_last_apart = radix == 8 || radix == 4 || radix == 2;
   const std::size_t end = is_last_apart ? last : last + 1;
   const Pair<L>* x = next < end ? Machine::stages(plan, next, end, L::count, a, b) : a;
+  if (radix == 8) return run_last_in_row<8>(x, plan.length, ends);
   if (radix == 4) return run_last_in_row<4>(x, plan.length, ends);
   if (radix == 2) return run_last_in_row<2>(x, plan.length, ends);
   for (std::int64_t i = 0; i < plan.length / L::count; ++i)

@@ -134,8 +134,9 @@ SINTER_ALWAYS_INLINE void load_rows_by(P* to, const typename L::Number* row, std
     Turn::turn(x);
 #pragma GCC unroll 2
     for (std::int64_t i = 0; i < Turn::numbers; ++i) {
-      to[j + i].re = re == 0 ? x[2 * i] : x[2 * i + 1];
-      to[j + i].im = re == 0 ? x[2 * i + 1] : x[2 * i];
+      auto* const parts = reinterpret_cast<typename L::Vector*>(to + j + i);
+      parts[re] = x[2 * i];
+      parts[1 - re] = x[2 * i + 1];
     }
   }
 }
@@ -149,8 +150,9 @@ SINTER_ALWAYS_INLINE void store_rows_by(typename L::Number* row, std::int64_t st
     typename L::Vector x[Turn::size];
 #pragma GCC unroll 2
     for (std::int64_t i = 0; i < Turn::numbers; ++i) {
-      x[2 * i] = (re == 0 ? from[j + i].re : from[j + i].im) * scale;
-      x[2 * i + 1] = (re == 0 ? from[j + i].im : from[j + i].re) * scale;
+      const auto* const parts = reinterpret_cast<const typename L::Vector*>(from + j + i);
+      x[2 * i] = parts[re] * scale;
+      x[2 * i + 1] = parts[1 - re] * scale;
     }
     Turn::turn(x);
 #pragma GCC unroll 4

@@ -65,7 +65,12 @@ std::shared_ptr<const RowPlan<T>> row_plan(std::int64_t length, int lanes);
 template <class T>
 std::shared_ptr<const RealTable<T>> real_table(std::int64_t length);
 /// Do plans of this length have row_tables? To be asked before such a plan is made.
+template <class T>
 bool has_row_tables(std::int64_t length);
+/// Groups of `lanes` of `count` columns; the last one takes some of the columns before along, so that it is full.
+inline std::int64_t first_of_group(std::int64_t group, std::int64_t count, std::int64_t lanes) {
+  return count < lanes || (group + 1) * lanes <= count ? group * lanes : count - lanes;
+}
 /// The largest divisor up to the square root.
 std::int64_t middle_divisor(std::int64_t length);
 /// A length from `least` on, of prime factors 2, 3 and 5, whose transform takes least.

@@ -5,9 +5,9 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
-#include <sinter/base/small_vector.hpp>
 #include <sinter/ops/fft_host.hpp>
-#include <sinter/ops/fft_lanes.hpp>
+#include <sinter/ops/fft_radices.hpp>
+#include <sinter/ops/fft_row_stages.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -42,30 +42,72 @@ void add_root(std::vector<T>& to, std::int64_t k, std::int64_t n) {
   to.push_back(static_cast<T>(root.re));
   to.push_back(static_cast<T>(root.im));
 }
-using Radices = SmallVector<int, 64>;
-/// The radices of a length in the order of stages; empty where a prime factor is too large. Even ones begin (two
-/// of them where a third one is left) and end: they are what rows are read and written with.
-inline Radices radices_of(std::int64_t length) {
-  Radices even, odd;
-  for (; length % 4 == 0; length /= 4) even.push_back(4);
-  for (; length % 2 == 0; length /= 2) even.push_back(2);
-  for (int radix = 3; radix <= largest_radix && length > 1; radix += 2)
-    for (; length % radix == 0; length /= radix) odd.push_back(radix);
-  if (length > 1) return {};
-  std::size_t place = std::min(even.size(), even.size() < 3 ? 1 : std::size_t{2});
-  for (const int radix : odd) even.insert(place++, radix);
-  return even;
+/// About what a stage takes for each number: passing it, its factor, and the arithmetic of the radix.
+inline double cost_of_stage(int radix) {
+  constexpr double passing = 11;
+  constexpr double arithmetic[largest_known_radix + 1] = {0,  0,  2, 5.3, 4, 9.6, 7.3, 14, 9.5,
+                                                          13, 12, 0, 12,  0, 0,   18,  16};
+  return passing + (is_known_radix(radix) ? arithmetic[radix] : 3 * radix);
+}
+struct Radices {
+  std::vector<int> list;
+  double cost = 1e300;
+};
+/// The radices of least cost whose product is `length`, none larger than `largest` or `excluded`, in falling order.
+inline Radices cheapest_radices(std::int64_t length, int largest, int excluded) {
+  if (length == 1) return {{}, 0};
+  Radices best;
+  for (int radix = static_cast<int>(std::min<std::int64_t>(largest, length)); radix > 1; --radix) {
+    if (length % radix != 0 || radix == excluded) continue;
+    if (!is_known_radix(radix) && first_factor(radix) != 1) continue;
+    Radices rest = cheapest_radices(length / radix, radix, excluded);
+    if (rest.cost + cost_of_stage(radix) >= best.cost) continue;
+    best.cost = rest.cost + cost_of_stage(radix);
+    best.list = std::move(rest.list);
+    best.list.insert(best.list.begin(), radix);
+  }
+  return best;
+}
+/// Whether a transform may go along one row: its first two stages have radix 4 (fft_in_row.hpp). Shorter lengths are
+/// only where the widest vectors can.
+template <class T>
+bool begins_along_row(std::int64_t length) {
+  constexpr std::int64_t lanes_of_two = 128 / static_cast<std::int64_t>(sizeof(T));
+  return length % (2 * lanes_of_two) == 0 || (length % lanes_of_two == 0 && length >= 8 * lanes_of_two);
+}
+/// The radices of a length in the order of stages; empty where a prime factor is too large. Ends and begins by those
+/// that also write and read rows, if there are any: along one row, 8, 4 and 2.
+template <class T>
+std::vector<int> radices_of(std::int64_t length) {
+  if (length == 8) return {4, 2};
+  if (length == 16) return {4, 4};
+  const bool is_along_row = begins_along_row<T>(length);
+  // Along a row 16 would be the last one, which then writes no rows.
+  std::vector<int> radices =
+      cheapest_radices(is_along_row ? length / 16 : length, largest_radix, is_along_row ? 16 : 0).list;
+  if (radices.empty()) return {};
+  std::reverse(radices.begin(), radices.end());  // growing
+  const auto is_end = [&](int radix) {
+    return is_along_row ? radix == 2 || radix == 4 || radix == 8 : is_last_to_rows(radix);
+  };
+  if (const auto last = std::find_if(radices.rbegin(), radices.rend(), is_end); last != radices.rend())
+    std::rotate(std::prev(last.base()), last.base(), radices.end());
+  if (is_along_row) radices.insert(radices.begin(), 2, 4);
+  else if (const auto first = std::find_if(radices.begin(), std::prev(radices.end()), is_first_from_rows);
+           first != std::prev(radices.end()))
+    std::rotate(radices.begin(), first, std::next(first));
+  return radices;
 }
 
 template <class T>
 void add_stages(LinePlan<T>& plan) {
   std::int64_t rest = plan.length, stride = 1;
-  for (const int radix : radices_of(plan.length)) {
+  for (const int radix : radices_of<T>(plan.length)) {
     StageTable stage{radix, rest / radix, stride, plan.tables.size(), 0};
     for (std::int64_t p = 0; p < stage.parts; ++p)
       for (std::int64_t j = 1; j < radix; ++j) add_root(plan.tables, p * j % rest, rest);
     stage.roots = plan.tables.size();
-    if (radix > 5)
+    if (!is_known_radix(radix))
       for (int k = 0; k < radix; ++k) {
         const Root root = root_of(k, radix);
         plan.tables.push_back(static_cast<T>(root.re));
@@ -77,9 +119,13 @@ void add_stages(LinePlan<T>& plan) {
   }
 }
 
-SINTER_DECL bool has_row_tables(std::int64_t length) {
-  const Radices radices = radices_of(length);
-  return radices.size() >= 3 && radices[0] == 4 && radices[1] == 4;
+/// Radices 4 and 4 and at least one more; every factor is one that stages know.
+template <class T>
+bool has_row_tables(std::int64_t length) {
+  if (length <= 16 || !begins_along_row<T>(length)) return false;
+  for (std::int64_t factor = 2; factor <= largest_radix; ++factor)
+    while (length % factor == 0) length /= factor;
+  return length == 1;
 }
 
 /// Factor j of place v in a quarter of the first stage is e^(-2 pi i v j / n); in the second one four places share it.
@@ -153,10 +199,9 @@ SINTER_DECL std::size_t cached_plans() { return all_tables().size(); }
 // ---- plans
 
 SINTER_DECL std::int64_t middle_divisor(std::int64_t length) {
-  std::int64_t divisor = 1;
-  for (std::int64_t i = 2; i * i <= length; ++i)
-    if (length % i == 0) divisor = i;
-  return divisor;
+  auto divisor = static_cast<std::int64_t>(std::sqrt(static_cast<double>(length)));
+  while (divisor > 1 && length % divisor != 0) --divisor;
+  return std::max<std::int64_t>(divisor, 1);
 }
 /// About what a transform of 2^twos 3^threes 5^fives numbers takes, in stages of radix 4.
 inline double cost_of(std::int64_t length, int twos, int threes, int fives) {
@@ -222,7 +267,7 @@ std::shared_ptr<const LinePlan<T>> line_plan(std::int64_t length) {
     plan->length = plan->room = length;
     if (length == 1) return plan;
     add_stages(*plan);
-    if (has_row_tables(length)) add_row_tables(*plan);
+    if (has_row_tables<T>(length)) add_row_tables(*plan);
     if (!plan->stages.empty()) return plan;
     const std::int64_t inner = smooth_length(2 * length - 1);
     std::vector<double> kernel;
@@ -253,7 +298,7 @@ std::shared_ptr<const RowPlan<T>> row_plan(std::int64_t length, int lanes) {
     for (std::int64_t group = 0; group < groups; ++group)
       for (std::int64_t row = 0; row < plan->rows; ++row, to += 2 * lanes)
         for (std::int64_t lane = 0; lane < lanes; ++lane) {
-          const std::int64_t column = group * lanes + lane;
+          const std::int64_t column = first_of_group(group, plan->columns, lanes) + lane;
           const Root root = column < plan->columns ? root_of(row * column % length, length) : Root{};
           to[lane] = static_cast<T>(root.re);
           to[lanes + lane] = static_cast<T>(root.im);

@@ -67,7 +67,7 @@ template <class Machine, class T>
 class Transformer {
   using L = typename Machine::L;
   using P = Pair<L>;
-  static constexpr std::int64_t lanes = L::count;
+  static constexpr std::int64_t lanes = L::count, sizeof_number = 2 * static_cast<std::int64_t>(sizeof(T));
 
  public:
   /// `out` may be `in`.
@@ -79,7 +79,7 @@ class Transformer {
   }
   /// Null: rows of this length are not transformed one by one in vectors of this width.
   static std::shared_ptr<const LinePlan<T>> plan_in_row(std::int64_t rows, std::int64_t length) {
-    if (length % (4 * lanes) != 0 || !is_in_row<T>(rows, length) || !has_row_tables(length)) return nullptr;
+    if (length % (4 * lanes) != 0 || !is_in_row<T>(rows, length) || !has_row_tables<T>(length)) return nullptr;
     return line_plan<T>(length);
   }
   /// False: there is no such plan.
@@ -93,6 +93,18 @@ class Transformer {
         Machine::row(*plan, {in + at, out + at, re, ends.scale}, a, b);
     });
     return true;
+  }
+  /// Whole groups of rows of a length that is known there; gives how many rows that were.
+  template <ShortKind kind>
+  static std::int64_t run_short(ShortRows<T> g) {
+    parallel_for(g.rows / lanes, estimated_nanoseconds(g.length) * static_cast<double>(lanes),
+                 [&](std::int64_t begin, std::int64_t end) {
+                   ShortRows<T> part = g;
+                   part.begin = begin;
+                   part.end = end;
+                   Machine::template short_rows<kind>(part);
+                 });
+    return g.rows / lanes * lanes;
   }
   static void run_side_by_side(const T* in, T* out, const Block& block, Ends<T> ends) {
     const auto plan = line_plan<T>(block.length);
@@ -129,6 +141,22 @@ class Transformer {
     if (length > longest_side_by_side) return true;
     return rows * 2 <= lanes && length >= 4 * lanes && middle_divisor(length) * 2 >= lanes;
   }
+  /// One after the other: by Bluestein's convolution, or as rows and columns of their own.
+  static void run_one_by_one(const T* in, T* out, const Block& block, Ends<T> ends) {
+    if (block.inner == 1) {
+      for (std::int64_t i = 0; i < block.outer; ++i)
+        run_row(in + 2 * i * block.length, out + 2 * i * block.length, block.length, ends);
+      return;
+    }
+    const Ref<Storage> memory = room_for<T>(block.length);
+    T* row = static_cast<T*>(memory->data());
+    for (std::int64_t line = 0; line < block.lines(); ++line) {
+      const std::int64_t at = 2 * (line / block.inner * block.length * block.inner + line % block.inner);
+      copy_every(in + at, 2 * block.inner, row, 2, block.length);
+      run_row(row, row, block.length, ends);
+      copy_every(row, 2, out + at, 2 * block.inner, block.length);
+    }
+  }
   /// Lines `first` to first + used of a block, from `data` on.
   template <class Number>
   static Lines<L, Number*> lines_of(Number* data, const Block& block, std::int64_t first, int used, Parts parts) {
@@ -149,6 +177,11 @@ class Transformer {
     Number* const begin = block.inner == 1
                               ? data + first * step
                               : data + 2 * (first / block.inner * block.length * block.inner + first % block.inner);
+    if (used == lanes && block.length >= Pieces<L>::numbers) {  // the others follow from the first two
+      lines.at[0] = begin;
+      lines.at[1] = begin + step;
+      return lines;
+    }
     for (std::int64_t lane = 0; lane < lanes; ++lane) lines.at[lane] = begin + (lane < used ? lane : 0) * step;
     return lines;
   }
@@ -164,21 +197,6 @@ class Transformer {
           b);
     });
   }
-  static void run_one_by_one(const T* in, T* out, const Block& block, Ends<T> ends) {
-    if (block.inner == 1) {
-      for (std::int64_t i = 0; i < block.outer; ++i)
-        run_row(in + 2 * i * block.length, out + 2 * i * block.length, block.length, ends);
-      return;
-    }
-    const Ref<Storage> memory = room_for<T>(block.length);
-    T* row = static_cast<T*>(memory->data());
-    for (std::int64_t line = 0; line < block.lines(); ++line) {
-      const std::int64_t at = 2 * (line / block.inner * block.length * block.inner + line % block.inner);
-      copy_every(in + at, 2 * block.inner, row, 2, block.length);
-      run_row(row, row, block.length, ends);
-      copy_every(row, 2, out + at, 2 * block.inner, block.length);
-    }
-  }
   static void copy_every(const T* from, std::int64_t from_step, T* to, std::int64_t to_step, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i)
       for (int part = 0; part < 2; ++part) to[i * to_step + part] = from[i * from_step + part];
@@ -193,7 +211,9 @@ class Transformer {
   /// and then rows, which are written as columns.
   static void run_cut_row(const RowPlan<T>& plan, const T* in, T* out, Ends<T> ends) {
     const std::int64_t rows = plan.rows, columns = plan.columns;
-    const Ref<Storage> memory = room_for<T>(plan.length);
+    // Rows of whole pages would meet in few sets of the first cache.
+    const std::int64_t row_step = columns > longest_side_by_side ? columns : columns + 64 / sizeof_number;
+    const Ref<Storage> memory = room_for<T>(rows * row_step);
     T* middle = static_cast<T*>(memory->data());
     const auto column_plan = line_plan<T>(rows);
     const double cost = static_cast<double>(lanes);
@@ -201,11 +221,12 @@ class Transformer {
                  [&](std::int64_t i, std::int64_t end) {
                    const auto [a, b] = lane_buffers().pair<P>(column_plan->room);
                    for (; i < end; ++i) {
-                     const int used = static_cast<int>(std::min(lanes, columns - i * lanes));
-                     Machine::load(a, columns_of(in, columns, i * lanes, used, ends.parts), rows);
+                     const std::int64_t first = first_of_group(i, columns, lanes);
+                     const int used = static_cast<int>(std::min(lanes, columns - first));
+                     Machine::load(a, columns_of(in, columns, first, used, ends.parts), rows);
                      P* done = Machine::transform(*column_plan, a, b);
                      Machine::twiddle(done, rows, plan.twiddles.data() + i * rows * 2 * lanes);
-                     Machine::store(columns_of(middle, columns, i * lanes, used, Parts::as_they_are), done, rows, T(1));
+                     Machine::store(columns_of(middle, row_step, first, used, Parts::as_they_are), done, rows, T(1));
                    }
                  });
     if (columns > longest_side_by_side) {
@@ -215,14 +236,15 @@ class Transformer {
       return store_transposed(done, out, rows, columns, ends);
     }
     const auto rest_plan = line_plan<T>(columns);
-    const Block as_rows{rows, columns, 1};
+    const Block as_rows{rows, row_step, 1};
     parallel_for((rows + lanes - 1) / lanes, cost * estimated_nanoseconds(columns),
                  [&](std::int64_t i, std::int64_t end) {
                    const auto [a, b] = lane_buffers().pair<P>(rest_plan->room);
                    for (; i < end; ++i) {
-                     const int used = static_cast<int>(std::min(lanes, rows - i * lanes));
-                     Machine::load(a, lines_of<const T>(middle, as_rows, i * lanes, used, Parts::as_they_are), columns);
-                     Machine::store(columns_of(out, rows, i * lanes, used, ends.parts),
+                     const std::int64_t first = first_of_group(i, rows, lanes);
+                     const int used = static_cast<int>(std::min(lanes, rows - first));
+                     Machine::load(a, lines_of<const T>(middle, as_rows, first, used, Parts::as_they_are), columns);
+                     Machine::store(columns_of(out, rows, first, used, ends.parts),
                                     Machine::transform(*rest_plan, a, b), columns, ends.scale);
                    }
                  });

@@ -7,8 +7,10 @@
 #include <sinter/ops/fft_in_row.hpp>
 #include <sinter/ops/fft_lanes.hpp>
 #include <sinter/ops/fft_plan.hpp>
+#include <sinter/ops/fft_radices.hpp>
 #include <sinter/ops/fft_real.hpp>
 #include <sinter/ops/fft_row_stages.hpp>
+#include <sinter/ops/fft_short_rows.hpp>
 
 #include <cstdint>
 #include <utility>
@@ -28,23 +30,26 @@ SINTER_ALWAYS_INLINE Pair<L>* run_some_stages(const LinePlan<typename L::Number>
     const StageTable& table = plan.stages[i];
     const Stage<L> stage{a, b, plan.tables.data() + table.twiddles, table.parts, table.stride / neighbours};
     switch (table.radix) {
-      case 2: table.parts == 1 ? run_radix2<true>(stage) : run_radix2<false>(stage); break;
-      case 3: run_radix3(stage); break;
-      case 4: table.parts == 1 ? run_radix4<true>(stage) : run_radix4<false>(stage); break;
-      case 5: run_radix5(stage); break;
+      case 2: run_radix<2>(stage); break;
+      case 3: run_radix<3>(stage); break;
+      case 4: run_radix<4>(stage); break;
+      case 5: run_radix<5>(stage); break;
+      case 6: run_radix<6>(stage); break;
+      case 7: run_radix<7>(stage); break;
+      case 8: run_radix<8>(stage); break;
+      case 9: run_radix<9>(stage); break;
+      case 10: run_radix<10>(stage); break;
+      case 12: run_radix<12>(stage); break;
+      case 15: run_radix<15>(stage); break;
+      case 16: run_radix<16>(stage); break;
       default: run_odd_radix(stage, table.radix, plan.tables.data() + table.roots); break;
     }
     std::swap(a, b);
   }
   return a;
 }
-template <class L>
-SINTER_ALWAYS_INLINE Pair<L>* run_stages(const LinePlan<typename L::Number>& plan, Pair<L>* a, Pair<L>* b) {
-  return run_some_stages(plan, 0, plan.stages.size(), 1, a, b);
-}
-
 /// Bluestein: with j k = (j^2 + k^2 - (k - j)^2) / 2 the transform is a convolution with a chirp.
-template <class L>
+template <class Machine, class L>
 SINTER_ALWAYS_INLINE Pair<L>* run_chirp(const LinePlan<typename L::Number>& plan, Pair<L>* a, Pair<L>* b) {
   const std::int64_t inner = plan.room;
   TableOf<L> chirp = plan.chirp.data();
@@ -52,7 +57,7 @@ SINTER_ALWAYS_INLINE Pair<L>* run_chirp(const LinePlan<typename L::Number>& plan
   for (std::int64_t j = plan.length; j < inner; ++j) a[j] = Pair<L>{};
   Pair<L>* spectrum = nullptr;
   for (int pass = 0; pass < 2; ++pass) {  // the second one is an inverse transform, of the conjugate
-    spectrum = run_stages(*plan.inner, a, b);
+    spectrum = Machine::stages(*plan.inner, 0, plan.inner->stages.size(), 1, a, b);
     if (pass == 0)
       for (std::int64_t j = 0; j < inner; ++j)
         spectrum[j] = conjugate(times(spectrum[j], plan.spectrum.data() + 2 * j));
@@ -63,9 +68,10 @@ SINTER_ALWAYS_INLINE Pair<L>* run_chirp(const LinePlan<typename L::Number>& plan
   return a;
 }
 
-template <class L>
+template <class Machine, class L>
 SINTER_ALWAYS_INLINE Pair<L>* run_transform(const LinePlan<typename L::Number>& plan, Pair<L>* a, Pair<L>* b) {
-  return plan.inner ? run_chirp(plan, a, b) : run_stages(plan, a, b);
+  if (plan.inner) return run_chirp<Machine>(plan, a, b);
+  return Machine::stages(plan, 0, plan.stages.size(), 1, a, b);
 }
 
 /// x[row] times factors of its own for each lane.
@@ -75,7 +81,7 @@ SINTER_ALWAYS_INLINE void run_twiddles(Pair<L>* x, std::int64_t rows, TableOf<L>
   const Anywhere* w = reinterpret_cast<const Anywhere*>(table);
   for (std::int64_t row = 0; row < rows; ++row) {
     const Pair<L> a = x[row];
-    x[row] = {a.re * w[2 * row] - a.im * w[2 * row + 1], a.re * w[2 * row + 1] + a.im * w[2 * row]};
+    x[row] = times_each(a, typename L::Vector(w[2 * row]), typename L::Vector(w[2 * row + 1]));
   }
 }
 
@@ -86,7 +92,9 @@ struct NarrowMachine {
   static void store(const Lines<L, T*>& lines, const Pair<L>* from, std::int64_t n, T scale) {
     store_lines(lines, from, n, scale);
   }
-  static Pair<L>* transform(const LinePlan<T>& plan, Pair<L>* a, Pair<L>* b) { return run_transform(plan, a, b); }
+  static Pair<L>* transform(const LinePlan<T>& plan, Pair<L>* a, Pair<L>* b) {
+    return run_transform<NarrowMachine>(plan, a, b);
+  }
   static void twiddle(Pair<L>* x, std::int64_t rows, const T* table) { run_twiddles(x, rows, table); }
   static Pair<L>* stages(const LinePlan<T>& plan, std::size_t first, std::size_t end, std::int64_t neighbours,
                          Pair<L>* a, Pair<L>* b) {
@@ -123,7 +131,7 @@ struct WideMachine {
     store_lines(lines, from, n, scale);
   }
   SINTER_AVX2 static Pair<L>* transform(const LinePlan<T>& plan, Pair<L>* a, Pair<L>* b) {
-    return run_transform(plan, a, b);
+    return run_transform<WideMachine>(plan, a, b);
   }
   SINTER_AVX2 static void twiddle(Pair<L>* x, std::int64_t rows, const T* table) { run_twiddles(x, rows, table); }
   SINTER_AVX2 static Pair<L>* stages(const LinePlan<T>& plan, std::size_t first, std::size_t end,
@@ -135,6 +143,10 @@ struct WideMachine {
   }
   SINTER_AVX2 static void row(const LinePlan<T>& plan, const RowEnds<T>& ends, Pair<L>* a, Pair<L>* b) {
     run_row<WideMachine>(plan, ends, a, b);
+  }
+  template <ShortKind kind>
+  SINTER_AVX2 static void short_rows(const ShortRows<T>& rows) {
+    run_short_rows<kind, L>(rows);
   }
   SINTER_AVX2 static void finish_row(T* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
     finish_in_row<L>(z, half, roots, kind);
@@ -161,8 +173,9 @@ struct WidestMachine {
     store_lines(lines, from, n, scale);
   }
   SINTER_FFT_AVX512 static Pair<L>* transform(const LinePlan<T>& plan, Pair<L>* a, Pair<L>* b) {
-    return run_transform(plan, a, b);
+    return run_transform<WidestMachine>(plan, a, b);
   }
+  SINTER_FFT_AVX512 static void twiddle(Pair<L>* x, std::int64_t rows, const T* table) { run_twiddles(x, rows, table); }
   SINTER_FFT_AVX512 static Pair<L>* stages(const LinePlan<T>& plan, std::size_t first, std::size_t end,
                                            std::int64_t neighbours, Pair<L>* a, Pair<L>* b) {
     return run_some_stages(plan, first, end, neighbours, a, b);
@@ -172,6 +185,10 @@ struct WidestMachine {
   }
   SINTER_FFT_AVX512 static void row(const LinePlan<T>& plan, const RowEnds<T>& ends, Pair<L>* a, Pair<L>* b) {
     run_row<WidestMachine>(plan, ends, a, b);
+  }
+  template <ShortKind kind>
+  SINTER_FFT_AVX512 static void short_rows(const ShortRows<T>& rows) {
+    run_short_rows<kind, L>(rows);
   }
   SINTER_FFT_AVX512 static void finish_row(T* z, std::int64_t half, const T* roots, HalfSpectrum<T> kind) {
     finish_in_row<L>(z, half, roots, kind);

@@ -122,7 +122,6 @@ struct SmallSolve {
   static constexpr auto attributes = attribute_list(made, transposed, use);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
-  static void prepare_on_host(HostCall& call);
   static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& args);
 };

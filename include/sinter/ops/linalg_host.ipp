@@ -11,7 +11,7 @@
 #include <sinter/ops/linalg_small.hpp>
 #include <sinter/ops/linalg_svd.hpp>
 #include <sinter/ops/linalg_vals.hpp>
-#include <sinter/ops/symmetric_eigen.hpp>
+#include <sinter/ops/small_symmetric_eigen.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -357,7 +357,7 @@ void triangular_solve_of_all(HostCall& call, Triangular kind) {
 // ---- small systems
 
 template <class T>
-void small_solve_of_all(HostCall& call, std::int32_t* info) {
+void small_solve_of_all(HostCall& call, std::atomic<std::int64_t>* first_failure) {
   using Op = ops::SmallSolve;
   const Matrices of(call.in[0]);
   const ops::SmallResult made = call.attrs[Op::made];
@@ -368,7 +368,7 @@ void small_solve_of_all(HostCall& call, std::int32_t* info) {
                           .a = call.in[0].as<T>(),
                           .b = has_right_side ? call.in[1].as<T>() : nullptr,
                           .out = call.out[0].as<T>(),
-                          .info = info,
+                          .first_failure = first_failure,
                           .n = of.rows,
                           .columns = has_right_side ? call.in[1].shape[-1].value() : 0,
                           .transposed = call.attrs[Op::transposed]},
@@ -477,25 +477,6 @@ void svd_of_all(HostCall& call, SvdVectors vectors) {
   throw_no_result("svd", matrix, finite ? NoResult::not_converged : NoResult::not_finite, call.in[0].shape, call.where);
 }
 
-/// Few rows of f32 are worked on in double, which costs little then and keeps all digits.
-template <class T>
-bool eigh_of_one(const T* a, std::int64_t n, T* values, T* vectors) {
-  return symmetric_eigen(a, n, values, vectors);
-}
-template <>
-inline bool eigh_of_one(const float* a, std::int64_t n, float* values, float* vectors) {
-  constexpr std::int64_t largest_in_double = 64;
-  if (n > largest_in_double) return symmetric_eigen(a, n, values, vectors);
-  const std::vector<double> wide(a, a + n * n);
-  std::vector<double> wide_values(as_index(n)), wide_vectors(as_index(vectors == nullptr ? 0 : n * n));
-  const bool has_ended =
-      symmetric_eigen(wide.data(), n, wide_values.data(), vectors == nullptr ? nullptr : wide_vectors.data());
-  const auto narrow = [](double x) { return static_cast<float>(x); };
-  std::transform(wide_values.begin(), wide_values.end(), values, narrow);
-  if (vectors != nullptr) std::transform(wide_vectors.begin(), wide_vectors.end(), vectors, narrow);
-  return has_ended;
-}
-
 template <class T>
 void eigh_of_all(HostCall& call, bool values_only) {
   const Matrices of(call.in[0]);
@@ -526,19 +507,15 @@ namespace ops {
 using ops_detail::visit_floating;
 
 SINTER_DECL void SmallSolve::run_on_host(HostCall& call) {
-  const std::int64_t count = ops_detail::Matrices(call.in[0]).count;
+  using ops_detail::SmallFailure;
   const bool is_checked = call.attrs[use] != FactorUse::unchecked;
-  auto* failures =
-      is_checked ? static_cast<std::int32_t*>(call.scratch(0, as_index(count) * sizeof(std::int32_t))) : nullptr;
-  visit_floating(call.in[0].dtype, [&](auto zero) { ops_detail::small_solve_of_all<decltype(zero)>(call, failures); });
-  if (!is_checked) return;
-  const std::int32_t* const failed = std::find_if(failures, failures + count, [](std::int32_t i) { return i != 0; });
-  if (failed != failures + count)
-    ops_detail::throw_singular(call.attrs[use], failed - failures, *failed, call.in[0].shape, call.where);
-}
-SINTER_DECL void SmallSolve::prepare_on_host(HostCall& call) {
-  if (call.attrs[use] != FactorUse::unchecked)
-    call.scratch(0, as_index(ops_detail::Matrices(call.in[0]).count) * sizeof(std::int32_t));
+  std::atomic<std::int64_t> first_failure = SmallFailure::none;
+  visit_floating(call.in[0].dtype, [&](auto zero) {
+    ops_detail::small_solve_of_all<decltype(zero)>(call, is_checked ? &first_failure : nullptr);
+  });
+  if (!is_checked || first_failure == SmallFailure::none) return;
+  const SmallFailure failed = SmallFailure::at(first_failure);
+  ops_detail::throw_singular(call.attrs[use], failed.matrix, failed.pivot, call.in[0].shape, call.where);
 }
 
 SINTER_DECL void Cholesky::run_on_host(HostCall& call) {

@@ -4,7 +4,9 @@
 
 #include <sinter/base/config.hpp>
 
+#include <atomic>
 #include <cstdint>
+#include <limits>
 
 SINTER_NAMESPACE_BEGIN
 namespace ops_detail {
@@ -19,10 +21,22 @@ struct SmallMatrices {
   const T* a = nullptr;
   const T* b = nullptr;  // solve, triangular
   T* out = nullptr;
-  std::int32_t* info =
-      nullptr;  // 0, or the first pivot (the order of the first minor) that is 0 (not positive), from 1
+  // Of each matrix 0, or the first pivot (the order of the first minor) that is 0 (not positive), from 1.
+  std::int32_t* info = nullptr;
+  // Instead of all of them the first one that is not 0: SmallFailure::place of it, or what is there.
+  std::atomic<std::int64_t>* first_failure = nullptr;
   std::int64_t n = 0, columns = 0;                       // at most most_small_rows, most_small_columns
   bool transposed = false, upper = false, unit = false;  // a^T x = b; triangular: which part, and ones on the diagonal
+};
+/// A matrix and its pivot as one number, so that the least one is the first matrix that failed.
+struct SmallFailure {
+  static constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
+  std::int64_t matrix = 0;
+  std::int32_t pivot = 0;
+  std::int64_t place() const { return matrix * (most_small_rows + 1) + pivot; }
+  static SmallFailure at(std::int64_t place) {
+    return {place / (most_small_rows + 1), static_cast<std::int32_t>(place % (most_small_rows + 1))};
+  }
 };
 /// Matrices 0 to before `count`, on threads. f32 and f64.
 template <class T>

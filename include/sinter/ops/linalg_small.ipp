@@ -8,9 +8,11 @@
 #include <sinter/base/index.hpp>
 #include <sinter/base/processor.hpp>
 #include <sinter/base/threads.hpp>
+#include <sinter/ops/small_lanes.hpp>
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 SINTER_NAMESPACE_BEGIN
@@ -77,41 +79,86 @@ struct SmallBlock {
   Mask info;
 };
 
-/// Element (i, j) of each lane's matrix; lanes behind the last one repeat it.
-template <class T>
-SINTER_ALWAYS_INLINE void load_small(SmallBlock<T>& block, const T* from, std::int64_t used, std::int64_t rows,
-                                     std::int64_t columns, std::int64_t first_column, bool is_transposed) {
-  constexpr std::int64_t lanes = SmallBlock<T>::lanes, row = most_small_rows + most_small_columns;
-  const std::int64_t i_stride = is_transposed ? 1 : columns, j_stride = is_transposed ? columns : 1;
-  T* const to = reinterpret_cast<T*>(&block.at[0][first_column]);
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) {
-      const T* at = from + i * i_stride + j * j_stride;
-      T* const place = to + (i * row + j) * lanes;
-      if (used == lanes) {
-#pragma GCC unroll 16
-        for (std::int64_t lane = 0; lane < lanes; ++lane, at += rows * columns) place[lane] = *at;
-        continue;
-      }
-      for (std::int64_t lane = 0; lane < lanes; ++lane) place[lane] = at[std::min(lane, used - 1) * rows * columns];
+/// Where the elements of arrays [rows, columns] stand in a block, in vectors from its first one: found once for all.
+class SmallPlaces {
+ public:
+  SmallPlaces(std::int64_t rows, std::int64_t columns, std::int64_t first_column, bool is_transposed) {
+    constexpr std::int64_t row = most_small_rows + most_small_columns;
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j)
+        places_[i * columns + j] =
+            static_cast<std::int32_t>(first_column + (is_transposed ? j * row + i : i * row + j));
+  }
+  template <class Block>
+  SINTER_ALWAYS_INLINE auto* of(Block& block, std::int64_t e) const {
+    return &block.at[0][0] + places_[e];
+  }
+
+ private:
+  std::int32_t places_[most_small_rows * most_small_columns];
+};
+/// Arrays of `size` numbers, of all lanes, by registers of `width` of them.
+template <int width, class T>
+SINTER_ALWAYS_INLINE void load_all_lanes(SmallBlock<T>& block, const T* from, std::int64_t size,
+                                         const SmallPlaces& places) {
+  using Loads = SmallLoads<T, width>;
+  using Anywhere = typename Loads::Anywhere;
+  for (std::int64_t part = 0; part < SmallBlock<T>::lanes / width; ++part, from += width * size) {
+    typename Loads::Vector x[4];
+    if (Loads::is_short(size)) {
+      Loads::load_short(x, from, size);
+      for (std::int64_t e = 0; e < size; ++e) reinterpret_cast<Anywhere*>(places.of(block, e))[part] = x[e];
+      continue;
     }
+    for (std::int64_t e = 0; e < size; e += Loads::piece) {
+      e = std::min(e, size - Loads::piece);  // what is left takes some of the elements before along
+      Loads::load_piece(x, from, size, e);
+#pragma GCC unroll 4
+      for (std::int64_t i = 0; i < Loads::piece; ++i) reinterpret_cast<Anywhere*>(places.of(block, e + i))[part] = x[i];
+    }
+  }
 }
-template <class T>
-SINTER_ALWAYS_INLINE void store_small(const SmallBlock<T>& block, T* to, std::int64_t used, std::int64_t rows,
-                                      std::int64_t columns, std::int64_t first_column) {
-  constexpr std::int64_t lanes = SmallBlock<T>::lanes, row = most_small_rows + most_small_columns;
-  const T* const from = reinterpret_cast<const T*>(&block.at[0][first_column]);
-  for (std::int64_t i = 0; i < rows; ++i)
-    for (std::int64_t j = 0; j < columns; ++j) {
-      T* at = to + i * columns + j;
-      const T* const place = from + (i * row + j) * lanes;
-      if (used == lanes) {
-#pragma GCC unroll 16
-        for (std::int64_t lane = 0; lane < lanes; ++lane, at += rows * columns) *at = place[lane];
-        continue;
-      }
-      for (std::int64_t lane = 0; lane < used; ++lane) at[lane * rows * columns] = place[lane];
+template <int width, class T>
+SINTER_ALWAYS_INLINE void store_all_lanes(const SmallBlock<T>& block, T* to, std::int64_t size,
+                                          const SmallPlaces& places) {
+  using Loads = SmallLoads<T, width>;
+  using Anywhere = typename Loads::Anywhere;
+  for (std::int64_t part = 0; part < SmallBlock<T>::lanes / width; ++part, to += width * size) {
+    typename Loads::Vector x[4];
+    if (Loads::is_short(size)) {
+      for (std::int64_t e = 0; e < size; ++e) x[e] = reinterpret_cast<const Anywhere*>(places.of(block, e))[part];
+      Loads::store_short(to, x, size);
+      continue;
     }
+    for (std::int64_t e = 0; e < size; e += Loads::piece) {
+      e = std::min(e, size - Loads::piece);
+#pragma GCC unroll 4
+      for (std::int64_t i = 0; i < Loads::piece; ++i)
+        x[i] = reinterpret_cast<const Anywhere*>(places.of(block, e + i))[part];
+      Loads::store_piece(to, x, size, e);
+    }
+  }
+}
+
+/// The arrays of the lanes that are used; lanes behind the last one repeat it.
+template <int width, class T>
+SINTER_ALWAYS_INLINE void load_small(SmallBlock<T>& block, const T* from, std::int64_t used, std::int64_t size,
+                                     const SmallPlaces& places) {
+  constexpr std::int64_t lanes = SmallBlock<T>::lanes;
+  if (used == lanes) return load_all_lanes<width>(block, from, size, places);
+  for (std::int64_t e = 0; e < size; ++e) {
+    T* const place = reinterpret_cast<T*>(places.of(block, e));
+    for (std::int64_t lane = 0; lane < lanes; ++lane) place[lane] = from[std::min(lane, used - 1) * size + e];
+  }
+}
+template <int width, class T>
+SINTER_ALWAYS_INLINE void store_small(const SmallBlock<T>& block, T* to, std::int64_t used, std::int64_t size,
+                                      const SmallPlaces& places) {
+  if (used == SmallBlock<T>::lanes) return store_all_lanes<width>(block, to, size, places);
+  for (std::int64_t e = 0; e < size; ++e) {
+    const T* const place = reinterpret_cast<const T*>(places.of(block, e));
+    for (std::int64_t lane = 0; lane < used; ++lane) to[lane * size + e] = place[lane];
+  }
 }
 
 /// The first step at which a lane fails.
@@ -121,6 +168,23 @@ SINTER_ALWAYS_INLINE void note_small(SmallBlock<T>& block, const typename SmallB
   using Integer = typename SmallLanes<T>::Integer;
   const typename SmallBlock<T>::Mask is_first = (block.info - 1) >> SmallMasks<T>::sign_place;
   block.info |= fails & is_first & static_cast<Integer>(step + 1);
+}
+
+template <class T>
+SINTER_ALWAYS_INLINE void note_first_failure(const SmallBlock<T>& block, std::int64_t first, std::int64_t used,
+                                             std::atomic<std::int64_t>& least) {
+  std::uint64_t parts[8], any = 0;
+  std::memcpy(parts, &block.info, sizeof parts);
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) any |= parts[i];
+  if (any == 0) return;
+  for (std::int64_t lane = 0; lane < used; ++lane) {
+    if (block.info[lane] == 0) continue;
+    const std::int64_t place = SmallFailure{first + lane, static_cast<std::int32_t>(block.info[lane])}.place();
+    std::int64_t known = least.load(std::memory_order_relaxed);
+    while (place < known && !least.compare_exchange_weak(known, place, std::memory_order_relaxed)) {}
+    return;
+  }
 }
 
 /// Upper triangles, and right sides to which the same was done. Gives the product of the pivots and the signs of the
@@ -226,14 +290,16 @@ SINTER_ALWAYS_INLINE void factor_small(SmallBlock<T>& block, std::int64_t n) {
   }
 }
 
-template <class T>
-SINTER_ALWAYS_INLINE void compute_small_block(const SmallMatrices<T>& w, std::int64_t first, std::int64_t used) {
+/// `width`: lanes of a register.
+template <int width, class T>
+SINTER_ALWAYS_INLINE void compute_small_block(const SmallMatrices<T>& w, const SmallPlaces& matrix,
+                                              const SmallPlaces& right_side, std::int64_t first, std::int64_t used) {
   using Vector = typename SmallBlock<T>::Vector;
   SmallBlock<T> block;
   block.info = typename SmallBlock<T>::Mask{};
   const std::int64_t n = w.n, columns = w.use == SmallUse::inverse ? n : w.columns;
-  load_small(block, w.a + first * n * n, used, n, n, 0, w.transposed);
-  if (w.b != nullptr) load_small(block, w.b + first * n * columns, used, n, columns, n, false);
+  load_small<width>(block, w.a + first * n * n, used, n * n, matrix);
+  if (w.b != nullptr) load_small<width>(block, w.b + first * n * columns, used, n * columns, right_side);
   switch (w.use) {
     case SmallUse::inverse:
       for (std::int64_t i = 0; i < n; ++i)
@@ -249,48 +315,51 @@ SINTER_ALWAYS_INLINE void compute_small_block(const SmallMatrices<T>& w, std::in
         break;
       }
       substitute_small(block, n, columns, false, false);
-      store_small(block, w.out + first * n * columns, used, n, columns, n);
+      store_small<width>(block, w.out + first * n * columns, used, n * columns, right_side);
       break;
     }
     case SmallUse::cholesky:
       factor_small(block, n);
-      store_small(block, w.out + first * n * n, used, n, n, 0);
+      store_small<width>(block, w.out + first * n * n, used, n * n, matrix);
       break;
     case SmallUse::triangular:
       substitute_small(block, n, columns, w.upper == w.transposed, w.unit);
-      store_small(block, w.out + first * n * columns, used, n, columns, n);
+      store_small<width>(block, w.out + first * n * columns, used, n * columns, right_side);
       break;
   }
+  if (w.first_failure != nullptr) note_first_failure(block, first, used, *w.first_failure);
   if (w.info == nullptr) return;
   for (std::int64_t lane = 0; lane < used; ++lane) w.info[first + lane] = static_cast<std::int32_t>(block.info[lane]);
 }
-template <class T>
+template <int width, class T>
 SINTER_ALWAYS_INLINE void compute_small_blocks(const SmallMatrices<T>& work, std::int64_t begin, std::int64_t end) {
   constexpr std::int64_t lanes = SmallBlock<T>::lanes;
-  const std::int64_t size = work.n * work.n;
+  const std::int64_t n = work.n, size = n * n;
+  const SmallPlaces matrix(n, n, 0, work.transposed);
+  const SmallPlaces right_side(n, work.use == SmallUse::inverse ? n : work.columns, n, false);
   for (std::int64_t i = begin; i < end; i += lanes) {
     // Lanes are read side by side, an order in which processors do not see a stream.
     for (std::int64_t at = (i + lanes) * size; at < std::min(i + 2 * lanes, end) * size; at += lanes)
       __builtin_prefetch(work.a + at);
-    compute_small_block(work, i, std::min(lanes, end - i));
+    compute_small_block<width>(work, matrix, right_side, i, std::min(lanes, end - i));
   }
 }
 
 template <class T>
 void compute_small_plain(const SmallMatrices<T>& work, std::int64_t begin, std::int64_t end) {
-  compute_small_blocks(work, begin, end);
+  compute_small_blocks<static_cast<int>(16 / sizeof(T))>(work, begin, end);
 }
 #ifndef SINTER_NO_X86
 template <class T>
 __attribute__((target("avx2,fma"))) void compute_small_avx2(const SmallMatrices<T>& work, std::int64_t begin,
                                                             std::int64_t end) {
-  compute_small_blocks(work, begin, end);
+  compute_small_blocks<static_cast<int>(32 / sizeof(T))>(work, begin, end);
 }
 template <class T>
 __attribute__((target("avx2,fma,avx512f,avx512dq,avx512vl"))) void compute_small_avx512(const SmallMatrices<T>& work,
                                                                                         std::int64_t begin,
                                                                                         std::int64_t end) {
-  compute_small_blocks(work, begin, end);
+  compute_small_blocks<static_cast<int>(64 / sizeof(T))>(work, begin, end);
 }
 #endif
 
