@@ -243,7 +243,7 @@ TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
       "graph(%i: i32[400], %v: f32[400, 200]) { return scatter_add(%i, mul(%v, 3)) {axes=[0], shape=[5, 200]} }");
   EmulatedCuda emulated;
   CHECK(first_difference(*build_plan(run_pipeline(rows), fused({&emulated})), rows, random_inputs(rows)) == "");
-  // By lists: more places than a sort takes. Values sorted, into lists and into bins of several places: short and long
+  // By lists: values that no sort takes. Values sorted, into lists and into bins of several places: short and long
   // lists, two bins alone, tiles of one place, numbers of 8 bytes, old contents, a combination that shows the order.
   // Positions sorted, in one pass and in two: lists of rows.
   for (const char* text :
@@ -261,8 +261,9 @@ TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
         "  return scatter_add(mul(rem(%1, 7), 1000), %v) {axes=[0], shape=[8000]}\n}",
         "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
         "  return scatter_add(mul(rem(mul(%1, 7919), 600), 13), %v) {axes=[0], shape=[8000]}\n}",
-        "graph(%v: f32[3000]) {\n  %1: i64[3000] = iota {axes=[0], shape=[3000], dtype=i64}\n"
-        "  return scatter_add(rem(mul(%1, 7919), 2011), %v) {axes=[0], shape=[1100000]}\n}",
+        "graph(%v: bool[24000], %b: bool[8000]) {\n"
+        "  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter(%b, rem(mul(%1, 7919), 6007), %v) {axes=[0], combine=none}\n}",
         "graph(%v: f32[30000]) {\n  %1: i64[30000] = iota {axes=[0], shape=[30000], dtype=i64}\n"
         "  return scatter_add(mul(rem(%1, 3), 100001), %v) {axes=[0], shape=[300000]}\n}",
         "graph(%v: f64[20000], %b: f64[70000]) {\n"
