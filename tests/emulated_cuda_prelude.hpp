@@ -176,6 +176,8 @@ static void cluster_wait() {
   emulated::waits_for_cluster = true;
   emulated::yield(emulated::Scope::block);
 }
+template <class P> static P read_once(const P* p) { return *p; }
+template <class P> static void write_once(P* p, P value) { *p = value; }
 template <class T> static void put_in_block(int block, T* place, T value) {
   *reinterpret_cast<T*>(emulated::shared_of[block] + (reinterpret_cast<char*>(place) - &emulated::marker)) = value;
 }

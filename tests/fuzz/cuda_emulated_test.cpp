@@ -177,9 +177,10 @@ TEST_CASE("emulated CUDA C of rows that a cluster of blocks shares agrees with t
            "keepdim})), amax(%x) {axes=[1]} }",
            "graph(%x: i32[s0, 40000]) { return sub(%x, amin(%x) {axes=[1], keepdim}), argmax(%x) {axes=[1]} }",
            "graph(%x: f32[s0, 300004]) { return softmax(%x) {axes=[1]} }",
+           "graph(%x: f32[s0, 100004]) { return softmax(%x) {axes=[1]} }",  // two clusters of 512 threads a block
        }) {
     if (!is_in_sample(number++)) continue;
-    EmulatedCuda emulated;
+    EmulatedCuda emulated(number == 7 ? 2 : 132);
     const Graph graph = parse_graph(text);
     const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
     INFO(text << plan->text());
@@ -242,27 +243,86 @@ TEST_CASE("emulated CUDA C of scatters agrees with the oracle") {
       "graph(%i: i32[400], %v: f32[400, 200]) { return scatter_add(%i, mul(%v, 3)) {axes=[0], shape=[5, 200]} }");
   EmulatedCuda emulated;
   CHECK(first_difference(*build_plan(run_pipeline(rows), fused({&emulated})), rows, random_inputs(rows)) == "");
-  // By lists: many places, with some positions each; with so many that all indices are looked through; rows. Sorted, in
-  // one pass and in two: lists of single elements, short and long ones, and of rows.
-  for (const char* text : {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
-                           "  return scatter_add(rem(mul(%1, 7919), 501), %v) {axes=[0], shape=[501]}\n}",
-                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
-                           "  return scatter_add(rem(mul(mul(%1, %1), 7919), 13), %v) {axes=[0], shape=[2000]}\n}",
-                           "graph(%v: f32[90000]) {\n  %1: i64[90000] = iota {axes=[0], shape=[90000], dtype=i64}\n"
-                           "  return scatter_add(rem(mul(mul(%1, %1), 7), 1201), %v) {axes=[0], shape=[3001]}\n}",
-                           "graph(%v: f32[9000, 33]) {\n  %1: i64[9000] = iota {axes=[0], shape=[9000], dtype=i64}\n"
-                           "  return scatter_add(rem(mul(%1, 7919), 40), %v) {axes=[0], shape=[40, 33]}\n}",
-                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
-                           "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
-                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
-                           "  return scatter_add(mul(rem(%1, 7), 1000), %v) {axes=[0], shape=[8000]}\n}",
-                           "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
-                           "  return scatter_add(mul(rem(mul(%1, 7919), 600), 13), %v) {axes=[0], shape=[8000]}\n}",
-                           "graph(%v: f32[6000, 130]) {\n  %1: i64[6000] = iota {axes=[0], shape=[6000], dtype=i64}\n"
-                           "  return scatter_add(rem(mul(%1, 7919), 9000), %v) {axes=[0], shape=[9000, 130]}\n}"}) {
+  // By lists: values that no sort takes. Values sorted, into lists and into bins of several places: short and long
+  // lists, two bins alone, tiles of one place, numbers of 8 bytes, old contents, a combination that shows the order.
+  // Positions sorted, in one pass and in two: lists of rows.
+  for (const char* text :
+       {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter_add(rem(mul(%1, 7919), 501), %v) {axes=[0], shape=[501]}\n}",
+        "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter_add(rem(mul(mul(%1, %1), 7919), 13), %v) {axes=[0], shape=[2000]}\n}",
+        "graph(%v: f32[90000]) {\n  %1: i64[90000] = iota {axes=[0], shape=[90000], dtype=i64}\n"
+        "  return scatter_add(rem(mul(mul(%1, %1), 7), 1201), %v) {axes=[0], shape=[3001]}\n}",
+        "graph(%v: f32[9000, 33]) {\n  %1: i64[9000] = iota {axes=[0], shape=[9000], dtype=i64}\n"
+        "  return scatter_add(rem(mul(%1, 7919), 40), %v) {axes=[0], shape=[40, 33]}\n}",
+        "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
+        "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter_add(mul(rem(%1, 7), 1000), %v) {axes=[0], shape=[8000]}\n}",
+        "graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter_add(mul(rem(mul(%1, 7919), 600), 13), %v) {axes=[0], shape=[8000]}\n}",
+        "graph(%v: bool[24000], %b: bool[8000]) {\n"
+        "  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter(%b, rem(mul(%1, 7919), 6007), %v) {axes=[0], combine=none}\n}",
+        "graph(%v: f32[30000]) {\n  %1: i64[30000] = iota {axes=[0], shape=[30000], dtype=i64}\n"
+        "  return scatter_add(mul(rem(%1, 3), 100001), %v) {axes=[0], shape=[300000]}\n}",
+        "graph(%v: f64[20000], %b: f64[70000]) {\n"
+        "  %1: i64[20000] = iota {axes=[0], shape=[20000], dtype=i64}\n"
+        "  return scatter(%b, rem(mul(%1, 7919), 6007), %v) {axes=[0], combine=mul}\n}",
+        "graph(%v: i64[20000], %b: i64[5000]) {\n"
+        "  %1: i64[20000] = iota {axes=[0], shape=[20000], dtype=i64}\n"
+        "  return scatter(%b, rem(mul(%1, 7919), 4999), mul(%v, 3)) {axes=[0], combine=none}\n}",
+        "graph(%v: f32[3, 9000], %i: i64[3, 9000], %b: f32[3, 5000]) {\n"
+        "  %1: i64[9000] = iota {axes=[0], shape=[9000], dtype=i64}\n"
+        "  return scatter(%b, add(%i, rem(mul(%1, 7919), 4900)), %v) {axes=[1], shared=1, combine=min}\n}",
+        "graph(%v: f32[6000, 130]) {\n  %1: i64[6000] = iota {axes=[0], shape=[6000], dtype=i64}\n"
+        "  return scatter_add(rem(mul(%1, 7919), 9000), %v) {axes=[0], shape=[9000, 130]}\n}"}) {
     const Graph graph = parse_graph(text);
     const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
     INFO(text << plan->text());
+    CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
+  }
+}
+
+TEST_CASE("emulated CUDA C of scatters into f16 and bf16 has the bits of the reference back end") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  for (const char* text :  // by places, sorted into lists and into bins, rows
+       {"graph(%i: i64[3000], %v: f16[3000]) { return scatter_add(%i, %v) {axes=[0], shape=[4]} }",
+        "graph(%v: bf16[24000], %b: bf16[40]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter(%b, rem(mul(%1, 7919), 40), %v) {axes=[0], combine=add}\n}",
+        "graph(%v: bf16[24000], %b: bf16[8000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+        "  return scatter(%b, rem(mul(%1, 7919), 700), %v) {axes=[0], combine=mul}\n}",
+        "graph(%v: f16[9000, 33]) {\n  %1: i64[9000] = iota {axes=[0], shape=[9000], dtype=i64}\n"
+        "  return scatter_add(rem(mul(%1, 7919), 40), %v) {axes=[0], shape=[40, 33]}\n}"}) {
+    EmulatedCuda emulated;
+    const Graph graph = parse_graph(text);
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated})),
+               wanted = build_plan(run_pipeline(graph), fused());
+    INFO(text << plan->text());
+    const auto inputs = random_inputs(graph);
+    CHECK(difference(run(*plan, inputs)[0], run(*wanted, inputs)[0], 0) == "");
+  }
+}
+
+TEST_CASE("emulated CUDA C reads windows of a padded value where it lies, place by place") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  struct Row {
+    const char* windows;
+    std::size_t kernels;
+  };
+  const std::string padded =
+      "graph(%x: f32[2, 3, 9, 14]) { %p = pad(%x) {low=[0, 0, 1, 1], high=[0, 0, 1, 2], value=-2}\n return ";
+  for (const Row& row :
+       {Row{"window_max(windows(%p) {axes=[2, 3], sizes=[3, 3], strides=[2, 2]}) {axes=[4, 5]} }", 1},
+        Row{"window_max(windows(%p) {axes=[2, 3], sizes=[2, 4], strides=[1, 3]}) {axes=[4, 5]} }", 1},
+        Row{"exp(windows(%p) {axes=[3], sizes=[3], strides=[3]}) }", 1},
+        Row{"exp(windows(%p) {axes=[3], sizes=[3], strides=[1]}) }", 3},  // all places of windows that overlap
+        Row{"window_max(windows(%p) {axes=[3], sizes=[17], strides=[1]}) {axes=[4]} }", 3}}) {
+    EmulatedCuda emulated;
+    const Graph graph = parse_graph(padded + row.windows);
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+    INFO(row.windows << plan->text());
+    CHECK(plan->kernel_count() == row.kernels);
     CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
   }
 }

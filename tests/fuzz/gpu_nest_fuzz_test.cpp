@@ -114,6 +114,7 @@ TEST_CASE("nests of a GPU: the interpreter against the oracle") {
       {"graph(%x: f32[s0, 300004]) { return softmax(%x) {axes=[1]} }", " online: "},
       {"graph(%x: f64[s0, 200003]) { return log_softmax(%x) {axes=[1]} }", "rescale"},
       {"graph(%x: f32[s0, 40004]) { return softmax(%x) {axes=[1]} }", "in one tile over 4096 lanes"},
+      {"graph(%x: f32[20, 100004]) { return softmax(%x) {axes=[1]} }", "stage in blocks of 512 threads"},
       {"graph(%x: f32[s0, 200000], %r: f32[s0, 200000]) { return softmax(mul(%x, %r)) {axes=[1]} }",
        "from shared b1[a1], the first"},
       {"graph(%x: f32[s0, 16100], %r: f32[s0, 16100], %w: f32[16100], %b: f32[16100]) { return layer_norm(add(%x, %r), "
@@ -131,8 +132,11 @@ TEST_CASE("nests of a GPU: the interpreter against the oracle") {
       {"graph(%x: f32[300, s0]) { return cumsum(abs(%x)) {axes=[0], exclusive} }", "in order, float sums compensated"},
       {"graph(%x: f64[s0, 900]) { return cumsum(cumsum(abs(%x)) {axes=[1]}) {axes=[1], exclusive} }", "a tree"},
       {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
-       "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
+       "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[1100000]}\n}",
        "of at most 16"},
+      {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
+       "  return scatter_add(rem(mul(%1, 7919), 8000), %v) {axes=[0], shape=[8000]}\n}",
+       "for the places in the grid"},
       {"graph(%v: f32[24000]) {\n  %1: i64[24000] = iota {axes=[0], shape=[24000], dtype=i64}\n"
        "  return scatter_add(rem(mul(%1, 7919), 501), %v) {axes=[0], shape=[501]}\n}",
        "call sort"},

@@ -91,6 +91,27 @@ TEST_CASE("take_along_axis and put_along_axis read and write along one axis") {
   CHECK(doubles(take_along_axis(last, order, -1)) == doubles(amax(last, 1)));
 }
 
+// A sum of f16 that rounds at each step stays at 2048, one of bf16 at 256.
+TEST_CASE("sums and products of f16 and bf16 at a place are rounded once") {
+  const Tensor index = zeros({2992}, {.dtype = DType::i64});
+  const std::vector<double> wanted{2992, 0};
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor values = ones({2992}, {.dtype = dtype}), base = zeros({2}, {.dtype = dtype});
+    const auto added = [](Tensor b, Tensor i, Tensor v) { return Tensor(scatter_add(b, 0, i, v)); };
+    CHECK(doubles(added(base, index, values)) == wanted);
+    CHECK(doubles(jit::compile(added)(base, index, values)) == wanted);
+    CHECK(doubles(index_add(base, 0, index, values)) == wanted);
+    const auto read = [&](Tensor x) { return Tensor(sum(cast(x(index), DType::f32))); };
+    CHECK(doubles(jit::grad(read)(base)) == wanted);
+    constexpr float factor = 1 + 1.0f / 128;
+    float product = 1;
+    for (int i = 0; i < 20; ++i) product *= factor;
+    const Tensor factors = full({20}, factor, {.dtype = dtype}), first = zeros({20}, {.dtype = DType::i64});
+    CHECK(doubles(scatter_reduce(ones({1}, {.dtype = dtype}), 0, first, factors, ScatterReduction::prod)) ==
+          doubles(cast(full({1}, product), dtype)));
+  }
+}
+
 TEST_CASE("scatter, scatter_add and scatter_reduce combine with what is there") {
   const Tensor x = numbers({5, 3}), src = numbers({4, 4}, 2);
   const Tensor at = tensor<std::int64_t>({3, 0, 3, -1, 1, 1, 3, 0, 2}), index = reshape(at, {3, 3});

@@ -42,7 +42,7 @@ constexpr const char* transpose_graph =
 constexpr const char* scatter_graph =
     "graph(%i: i64[1000], %v: f32[1000, 200]) { return scatter_add(%i, %v) {axes=[0], shape=[50, 200]} }";
 constexpr const char* list_graph =
-    "graph(%i: i64[1000000], %v: f32[1000000]) { return scatter_add(%i, %v) {axes=[0], shape=[1000000]} }";
+    "graph(%i: i64[1000000], %v: f32[1000000]) { return scatter_add(%i, %v) {axes=[0], shape=[2000000]} }";
 constexpr const char* pointwise_graph = "graph(%x: f32[64, 100], %y: f32[100]) { return tanh(add(%x, %y)) }";
 
 std::string error_of(const LoopNest& nest) {
@@ -105,7 +105,7 @@ const Mutation mutations[] = {
          if (loop.range == LoopRange::blocks) loop.step *= 2;
      },
      "blocks that are not one vector"},
-    {"a cluster of small blocks", cluster_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::stage)].count = 512; },
+    {"a cluster of small blocks", cluster_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::stage)].count = 256; },
      "a group of more than a block"},
     {"a cluster for columns", column_graph, [](LoopNest& n) { n.loops[0].lanes = 2048; },
      "a group of more than a block"},

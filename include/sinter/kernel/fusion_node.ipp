@@ -39,7 +39,10 @@ SINTER_DECL void FusionGraph::build(const FusionGraphOptions& options) {
       for (Value v : graph_->nodes()[i].inputs) ++uses[as_index(v.node)];
   for (Value v : graph_->outputs()) ++uses[as_index(v.node)];
   fusion_node_of_.assign(uses.size(), -1);
-  if (options.fuse) is_patch_ = kernel_detail::PatchChooser(*graph_, live).run();
+  // Who computes what it reads where it reads it is a GPU.
+  using Windows = kernel_detail::PatchChooser::Windows;
+  const Windows windows = options.prologues ? Windows::guarded : Windows::stored;
+  if (options.fuse) is_patch_ = kernel_detail::PatchChooser(*graph_, live, windows).run();
   if (!options.narrow_products.is_empty()) find_rounded(live, uses);
   nodes_.reserve(uses.size() + 8);
   for (std::size_t i = 0; i < uses.size(); ++i)
@@ -114,8 +117,10 @@ SINTER_DECL int FusionGraph::make_readable(int node) {
 SINTER_DECL bool FusionGraph::is_walked(int node) const {
   const NodeKind base = (*this)[base_of(node)].kind;
   if (layout_of(node) != nullptr && !is_generator(base) && base != NodeKind::patch) return false;
-  for (; is_view((*this)[node].kind); node = (*this)[node].inputs[0])
-    if ((*this)[node].kind == NodeKind::reshape) return true;
+  for (; is_view((*this)[node].kind); node = (*this)[node].inputs[0]) {
+    const Shape &shape = (*this)[node].shape, &from = (*this)[(*this)[node].inputs[0]].shape;
+    if ((*this)[node].kind == NodeKind::reshape && !kernel_detail::differ_in_ones(shape, from)) return true;
+  }
   return false;
 }
 

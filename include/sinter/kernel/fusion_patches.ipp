@@ -57,7 +57,12 @@ inline bool differ_in_ones(const Shape& a, const Shape& b) {
 
 class PatchChooser {
  public:
-  PatchChooser(const Graph& graph, const std::vector<bool>& live) : graph_(graph), live_(live) {}
+  /// Are windows of a patch read through guards? On x86 their elements lie apart under masks: windows of 3, stride 2,
+  /// took up to 3 times as long as a padded copy and plain loads.
+  enum class Windows : std::uint8_t { stored, guarded };
+
+  PatchChooser(const Graph& graph, const std::vector<bool>& live, Windows windows)
+      : graph_(graph), live_(live), windows_(windows) {}
 
   /// For each node of the graph: is it a patch?
   std::vector<bool> run() {
@@ -65,6 +70,7 @@ class PatchChooser {
     is_patch_.assign(count, false);
     readers_.resize(count);
     parts_.resize(count);
+    windowed_.resize(count);
     is_product_.resize(count);
     for (std::size_t i = 0; i < count; ++i) look_back(i);
     if (!has_place_) return is_patch_;
@@ -93,6 +99,8 @@ class PatchChooser {
     const NodeKind kind = kind_of(node(i));
     has_place_ |= kind == NodeKind::place;
     is_product_[i] = kind == NodeKind::contract;
+    if (kind == NodeKind::windows) windowed_[i] = elements(as_index(node(i).inputs[0].node));
+    else if (is_view(kind)) windowed_[i] = windowed_[as_index(node(i).inputs[0].node)];
     if (kind != NodeKind::place && kind != NodeKind::map && !is_view(kind)) return;
     int parts = kind == NodeKind::place;
     for (Value v : node(i).inputs) {
@@ -119,8 +127,8 @@ class PatchChooser {
       switch (kind) {
         case NodeKind::map:
           // One that is stretched is read more often than it has elements.
-          input.all_walk &=
-              node(i).op != &op_info<ops::Barrier> && !is_product_[i] && elements(i) <= 2 * elements(as_index(v.node));
+          input.all_walk &= node(i).op != &op_info<ops::Barrier> && !is_product_[i] &&
+                            elements(i) <= 2 * elements(as_index(v.node)) && sees_few(i, as_index(v.node));
           ++input.reads;
           break;
         case NodeKind::reshape:
@@ -130,6 +138,10 @@ class PatchChooser {
         case NodeKind::permute:
         case NodeKind::expand:
         case NodeKind::slice: add(input, own); break;
+        case NodeKind::windows:
+          add(input, own);
+          input.all_walk &= windows_ == Windows::guarded;
+          break;
         case NodeKind::place:
           if (is_patch_[i]) add(input, own);
           else input.all_walk = false;
@@ -138,15 +150,22 @@ class PatchChooser {
       }
     }
   }
+  /// Of windows at most as many elements as the image has: one place of each, or windows that do not overlap. All
+  /// places of windows that do would compare sums of two positions for each of them.
+  bool sees_few(std::size_t reader, std::size_t input) const {
+    return windowed_[input] == 0 || elements(reader) <= windowed_[input];
+  }
   static void add(Readers& input, const Readers& own) {
     input.all_walk &= own.all_walk;
     input.reads += own.reads;
   }
   const Graph& graph_;
   const std::vector<bool>& live_;
+  const Windows windows_;
   std::vector<bool> is_patch_, is_product_;
   std::vector<Readers> readers_;
   std::vector<int> parts_;
+  std::vector<std::int64_t> windowed_;  // of windows and views of them: how many elements the image has; 0: of others
   bool has_place_ = false;
 };
 

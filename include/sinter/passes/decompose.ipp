@@ -41,6 +41,23 @@ inline Value widen_product(GraphBuilder& builder, const Node& node, const Values
   return in_dtype(product, node.types[0].dtype).value;
 }
 
+/// Sums and products of f16 and bf16 at a place are of f32 and rounded once, whoever computes them, in whichever order.
+inline bool is_scattered_sum(const Node& node) {
+  if (!is_half(node.types[0].dtype)) return false;
+  if (node.op == &op_info<ops::ScatterAdd>) return true;
+  if (node.op != &op_info<ops::Scatter>) return false;
+  const Combine combine = node.attrs[ops::Scatter::combine];
+  return combine == Combine::add || combine == Combine::mul;
+}
+inline Value widen_scatter(GraphBuilder& builder, const Node& node, const Values& inputs) {
+  std::vector<Val> operands;
+  for (Value v : inputs) {
+    const Val operand{&builder, v, node.where};
+    operands.push_back(is_half(operand.dtype()) ? in_dtype(operand, DType::f32) : operand);
+  }
+  return in_dtype(apply(*node.op, operands, node.attrs), node.types[0].dtype).value;
+}
+
 /// Is it made of one gradient of the same dtype, which back ends may have: that of the padded image, where the padding
 /// is known and uneven?
 inline bool is_made_of_gradient(const Node& node) {
@@ -59,7 +76,9 @@ inline bool is_made_of_gradient(const Node& node) {
 /// so that a value between two kernels neither overflows nor loses digits.
 inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const Node& node, const Values& inputs) {
   std::vector<Val> operands;
-  const bool widens = is_half(node.types[0].dtype) && !is_made_of_gradient(node);
+  // A window's largest element is one of them, and a cast of all windows is longer than the image.
+  const bool is_choice = node.op == &op_info<ops::WindowMax> || node.op == &op_info<ops::MaxPool2d>;
+  const bool widens = is_half(node.types[0].dtype) && !is_made_of_gradient(node) && !is_choice;
   for (Value v : inputs) {
     const Val operand{&builder, v, node.where};
     operands.push_back(widens && is_half(operand.dtype()) ? in_dtype(operand, DType::f32) : operand);
@@ -89,6 +108,7 @@ inline Graph decompose_once(const Decompose& pass, const Graph& graph, bool& has
     }
     const Value made = is_decomposed(pass, graph, node) ? decompose_node(pass, builder, node, inputs)
                        : is_widened(pass, graph, node)  ? widen_product(builder, node, inputs)
+                       : is_scattered_sum(node)         ? widen_scatter(builder, node, inputs)
                                                         : Value{};
     has_changed |= static_cast<bool>(made);
     moved[id] = made ? made : builder.copy(node, inputs);
@@ -167,8 +187,9 @@ inline Graph lay_out_constants(const Graph& graph) {
 SINTER_DECL Graph Decompose::operator()(const Graph& graph) const {
   using namespace passes_detail;
   auto has_composite = [&](const Graph& g) {
-    return std::any_of(g.nodes().begin(), g.nodes().end(),
-                       [&](const Node& n) { return is_decomposed(*this, g, n) || is_widened(*this, g, n); });
+    return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const Node& n) {
+      return is_decomposed(*this, g, n) || is_widened(*this, g, n) || is_scattered_sum(n);
+    });
   };
   Graph current = graph;
   for (int round = 0; has_composite(current); ++round) {

@@ -56,6 +56,7 @@ struct LaneShape {
   std::int64_t lanes = 1, width = 1, columns = 1;
   std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones
   std::int64_t parts = 1;
+  std::int64_t block = most_block_lanes;  // threads of a block, where the lanes are several
   bool is_row = true, is_in_order = false, has_warps_in_order = false;
 };
 
@@ -77,7 +78,7 @@ void merge_lanes(const LaneShape& shape, Merge&& merge) {
       merge(std::int64_t{0}, std::int64_t{1}, warps, apart);
     return;
   }
-  if (shape.is_row) in_halves(std::min<std::int64_t>(shape.lanes, most_block_lanes));
+  if (shape.is_row) in_halves(std::min(shape.lanes, shape.block));
   in_halves(shape.lanes);
 }
 
@@ -253,11 +254,14 @@ inline LaneShape lane_shape(const LoopNest& nest, std::size_t place) {
   const bool is_along = (l.axes >> nest.vector_axis & 1) != 0, has_scan = nest.kernel->has_scan();
   const bool is_row = is_along || (is_over_blocks(l) && !nest.has_gemm());
   const std::int64_t width = is_over_blocks(l) ? 1 : l.step;
+  std::size_t stage = place;
+  while (stage > 0 && nest.nodes[stage].kind != NestNodeKind::stage) --stage;
   return {.lanes = l.lanes,
           .width = width,
           .columns = is_row ? 1 : nest.lanes,
           .tile = l.lanes * l.copies * width,
           .parts = has_scan ? l.copies : 1,
+          .block = l.lanes > most_block_lanes ? std::int64_t{nest.nodes[stage].count} : most_block_lanes,
           .is_row = is_row,
           .is_in_order = nest.has_gemm(),
           .has_warps_in_order = has_scan};

@@ -158,7 +158,9 @@ class LoopVerifier {
         require(l.tail == LoopTail::none && (is_over_blocks(l) || l.step == 1), place,
                 "steps that its range does not have");
         if (is_pieces(l)) return;
-        require(l.lanes <= most_block_lanes ? threads_ % l.lanes == 0 : is_row_stage() && threads_ == most_block_lanes,
+        require(l.lanes <= most_block_lanes
+                    ? threads_ % l.lanes == 0
+                    : is_row_stage() && threads_ * 2 >= most_block_lanes && l.lanes % threads_ == 0,
                 place, "a group of more than a block that is no cluster for a row");
         require((l.axes & facts_.reduced) == 0, place, "points of a reduced axis in the grid");
         return require(l.range == LoopRange::whole || (l.range == LoopRange::blocks && l.step == nest_.lanes &&

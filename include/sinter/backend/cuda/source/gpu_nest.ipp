@@ -97,7 +97,7 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
 
   void build_pointwise() {
     const int axis = b_.parallel.empty() ? -1 : b_.parallel.back();
-    const int width = best_width(b_, options_, axis, b_.parallel.size() == 1);
+    const int width = reads_mostly_apart(axis) ? 1 : best_width(b_, options_, axis, b_.parallel.size() == 1);
     const std::int64_t extent = axis < 0 ? 1 : b_.extent(axis),
                        items = axis < 0 ? 1 : b_.points(b_.parallel) / extent * quotient_up(extent, width);
     set_vector(axis, width);
@@ -116,6 +116,16 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     add_body([&](InstId id) { return !is_load(id) && is_inside(id); });
     for (std::uint16_t s = 0; s < b_.kernel.stores.size(); ++s) add({.kind = NestNodeKind::store, .first = s});
     close_from(variant);
+  }
+  /// Of many loads whose elements lie apart (places of windows) a warp reads fewest sectors at once where neighbouring
+  /// threads take neighbouring elements.
+  bool reads_mostly_apart(int axis) const {
+    constexpr int many = 4;
+    if (axis < 0) return false;
+    const auto used = b_.used_accesses();
+    return std::count_if(used.begin(), used.end(), [&](std::uint16_t access) {
+             return b_.stride_class(access, axis) > StrideClass::unit;
+           }) > many;
   }
   struct PointwiseLaunch {
     int copies = 1, threads = 256;

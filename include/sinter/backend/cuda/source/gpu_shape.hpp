@@ -58,6 +58,7 @@ ThreadShape choose_reduction(const BoundKernel& bound, const GpuNestOptions& opt
 
 /// The live scans of a kernel.
 InstList scans_of(const BoundKernel& bound);
+bool depends_on_scan(const BoundKernel& bound, InstId scan);
 /// Of a scan: a thread for each column, or a block of them for each row, or for each piece of one.
 struct ScanShape {
   int lanes = 1;             // threads of a row

@@ -127,6 +127,16 @@ inline void choose_cluster(const BoundKernel& bound, const GpuNestOptions& optio
          shape.items * blocks * 2 <= options.device.multiprocessors)
     blocks *= 2;
   if (blocks == 1) return;
+  // Of many rows that half as many threads hold too, two clusters run on the same processors: one reads while another
+  // merges and writes.
+  const bool are_many = shape.items * most_blocks > options.device.multiprocessors;
+  if (blocks == most_blocks && are_many && !is_heavy && walks.words == 1 && held(most_blocks / 2) <= many_elements) {
+    shape.cluster = most_blocks;
+    shape.lanes = block / 2 * most_blocks;
+    shape.is_resident = true;
+    shape.steps = static_cast<int>(held(most_blocks / 2) / shape.width);
+    return;
+  }
   shape.cluster = blocks;
   shape.lanes = block * blocks;
   shape.is_resident = held(blocks) <= most;
@@ -229,7 +239,7 @@ SINTER_DECL InstList scans_of(const BoundKernel& bound) {
   return list;
 }
 
-inline bool depends_on_scan(const BoundKernel& bound, InstId scan) {
+SINTER_DECL bool depends_on_scan(const BoundKernel& bound, InstId scan) {
   const std::vector<bool> under = instructions_under(bound.kernel.body, bound.inst(scan).args[0]);
   for (std::size_t i = 0; i < under.size(); ++i)
     if (under[i] && is_scan(bound.kernel.body[i].prim)) return true;

@@ -46,8 +46,8 @@ class ReductionWriter {
 
   void run() {
     w.set_vector(shape.vector_axis, shape.width);
-    const std::string entry =
-        w.entry(shape.is_column ? "columns" : "rows", shape.threads(), 1, shape.cluster > 1 ? shape.cluster : 0);
+    const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads(), clusters_of_processor(),
+                                      shape.cluster > 1 ? shape.cluster : 0);
     place_ = write_place();
     write_body(first_stage);
     w.add_step(entry, quotient_up(shape.items, shape.groups) * shape.cluster, shape.splits, shape.threads(),
@@ -57,6 +57,8 @@ class ReductionWriter {
 
  private:
   static constexpr std::size_t first_stage = 1;  // node 0 is the variant
+
+  int clusters_of_processor() const { return shape.cluster > 1 ? std::max(1, 1024 / shape.threads()) : 1; }
 
   // ---- nodes
 
@@ -222,9 +224,32 @@ class ReductionWriter {
       declare_tile(id);
       w.name[id] = "v" + str(id) + place_of(id);
     }
+    is_last_ = !walk.stores.empty();
     if (walk.shared == NestNodeKind::fetch) write_shared_loads(walk.in_shared);
+    if (walk.shared == NestNodeKind::keep) return load_and_keep(walk);
     if (!walk.early.empty()) load_tile(walk.early);
-    if (walk.shared == NestNodeKind::keep) fill_shared(walk.in_shared);
+  }
+  bool has_rest() const { return shape.cluster > 1 && in_shared_ > 0 && in_shared_ < shape.length; }
+  /// What stays in shared memory is not read again, so caches may keep the rest of the row.
+  void load_and_keep(const Walk& walk) {
+    if (has_rest()) {
+      w.open("if (t < in_shared)");
+      w.set_use(Writer::Use::once);
+      load_tile(walk.in_shared);
+      w.set_use(Writer::Use::again);
+      w.close();
+      w.open("else");
+      load_tile(walk.in_shared);
+      w.close();
+      std::vector<InstId> others = walk.early;
+      std::erase_if(others, [&](InstId id) {
+        return std::find(walk.in_shared.begin(), walk.in_shared.end(), id) != walk.in_shared.end();
+      });
+      if (!others.empty()) load_tile(others);
+    } else {
+      load_tile(walk.early);
+    }
+    fill_shared(walk.in_shared);
   }
   void load_tile(const std::vector<InstId>& loads) {
     const IndexNames index = open_steps();
@@ -285,7 +310,9 @@ class ReductionWriter {
     w.close();
     if (!walk.stores.empty()) {
       w.open("if (is_live)");
+      w.set_use(has_rest() ? Writer::Use::once : Writer::Use::again);
       for (std::size_t s = 0; s < walk.stores.size(); ++s) store(store_of(walk, s), "s" + std::to_string(s), index);
+      w.set_use(Writer::Use::again);
       w.close();
     }
     close_steps();
@@ -329,6 +356,7 @@ class ReductionWriter {
     std::int64_t place = 0;
     for (const Buffer& buffer : nest.buffers) {
       if (buffer.space != BufferSpace::shared) continue;
+      in_shared_ = buffer.points;
       if (place == 0) {
         w.line("unsigned char* const row_start = dynamic_shared();");
         w.line("const I in_shared = " + str(buffer.points) + ";");
@@ -372,7 +400,9 @@ class ReductionWriter {
     close_steps();
     w.close();
     w.open("else");
+    w.set_use(is_last_ && has_rest() ? Writer::Use::once : Writer::Use::again);
     load_tile(loads);
+    w.set_use(Writer::Use::again);
     w.close();
   }
 
@@ -548,6 +578,8 @@ class ReductionWriter {
   OnlineSum online_;
   int outer_stores_ = 0;  // that are written
   bool in_finish_ = false, has_buffers_ = false, has_scratch_ = false, has_met_ = false;
+  bool is_last_ = false;        // of the walks
+  std::int64_t in_shared_ = 0;  // elements of a row that stay in shared memory
 };
 
 SINTER_DECL void write_reduction(Writer& writer, const LoopNest& nest) { ReductionWriter(writer, nest).run(); }

@@ -277,6 +277,17 @@ inline constexpr Helper machine_table[] = {
      "static __device__ __forceinline__ void cluster_wait() { asm volatile(\"barrier.cluster.wait;\" : : : "
      "\"memory\"); "
      "}\n"},
+    // By 16 bytes, which leave the caches first.
+    {"read_once(",
+     "template <class P> static __device__ __forceinline__ P read_once(const P* p) { if (sizeof(P) != 16) return *p; "
+     "union { unsigned word[4]; P pack; } u; asm volatile(\"ld.global.cs.v4.u32 {%0, %1, %2, %3}, [%4];\" : "
+     "\"=r\"(u.word[0]), \"=r\"(u.word[1]), \"=r\"(u.word[2]), \"=r\"(u.word[3]) : \"l\"(p)); return u.pack; }\n"},
+    {"write_once(",
+     "template <class P> static __device__ __forceinline__ void write_once(P* p, P value) { if (sizeof(P) != 16) { *p "
+     "= "
+     "value; return; } union { P pack; unsigned word[4]; } u = {value}; asm volatile(\"st.global.cs.v4.u32 [%0], {%1, "
+     "%2, %3, %4};\" : : \"l\"(p), \"r\"(u.word[0]), \"r\"(u.word[1]), \"r\"(u.word[2]), \"r\"(u.word[3]) : "
+     "\"memory\"); }\n"},
     {"put_in_block(",  // where this block has `place`
      "template <class T> static __device__ __forceinline__ void put_in_block(int block, T* place, T value) { unsigned "
      "long long there; asm volatile(\"mapa.u64 %0, %1, %2;\" : \"=l\"(there) : \"l\"(place), \"r\"(block)); *(T*)there "

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/source/scan_columns.hpp>
 
+#include <sinter/backend/cuda/source/gpu_shape.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
@@ -13,8 +14,7 @@ namespace cuda_source_detail {
 class ColumnPieces {
  public:
   explicit ColumnPieces(Writer& writer) : w(writer), bound(writer.bound) {
-    for (const InstId id : inner_of(bound.kernel, bound.facts, 0))
-      if (is_scan(bound.inst(id).prim)) scans_.push_back(id);
+    scans_ = scans_of(bound);
     length_ = bound.points(bound.reduced);
     items_ = std::max<std::int64_t>(1, bound.points(bound.parallel));
     const bool is_small = scans_.size() == 1 && size_of(bound.inst(scans_[0]).dtype) <= 4;
@@ -53,34 +53,20 @@ class ColumnPieces {
     return bound.inst(id).prim == Prim::scan_add && is_floating(bound.inst(id).dtype);
   }
   bool is_chained() const {
-    return std::any_of(scans_.begin(), scans_.end(), [&](InstId id) {
-      const std::vector<bool> under = instructions_under(bound.kernel.body, bound.inst(id).args[0]);
-      for (std::size_t i = 0; i < under.size(); ++i)
-        if (under[i] && is_scan(bound.kernel.body[i].prim)) return true;
-      return false;
-    });
+    return std::any_of(scans_.begin(), scans_.end(), [&](InstId id) { return depends_on_scan(bound, id); });
   }
-  /// The instructions that these are made of.
-  std::vector<bool> under(const std::vector<InstId>& made) const {
-    std::vector<bool> all(bound.kernel.body.size(), false);
-    for (const InstId id : made) {
-      const std::vector<bool> own = instructions_under(bound.kernel.body, id);
-      for (std::size_t i = 0; i < own.size(); ++i) all[i] = all[i] || own[i];
-    }
-    return all;
-  }
-  std::vector<bool> scanned() const {
-    std::vector<InstId> made;
+  SmallVector<bool, 256> scanned() const {
+    InstList made;
     for (const InstId id : scans_) made.push_back(bound.inst(id).args[0]);
-    return under(made);
+    return bound.under({made.data(), made.size()});
   }
-  std::vector<bool> stored() const {
-    std::vector<InstId> made;
+  SmallVector<bool, 256> stored() const {
+    InstList made;
     for (const std::uint16_t s : bound.facts.inner_stores) {
       made.push_back(bound.kernel.stores[s].value);
       if (bound.kernel.stores[s].index != no_inst) made.push_back(bound.kernel.stores[s].index);
     }
-    return under(made);
+    return bound.under({made.data(), made.size()});
   }
 
   // ---- numbers of a scan: what there is so far, and what rounding lost of it
@@ -147,7 +133,7 @@ class ColumnPieces {
     return index;
   }
   template <class Scan>
-  void write_needed(const IndexNames& index, const std::vector<bool>& needed, Scan&& scan) {
+  void write_needed(const IndexNames& index, const SmallVector<bool, 256>& needed, Scan&& scan) {
     for (const InstId id : inner_of(bound.kernel, bound.facts, 0)) {
       if (is_scan(bound.inst(id).prim)) {
         scan(id);
@@ -260,7 +246,7 @@ class ColumnPieces {
 
   Writer& w;
   const BoundKernel& bound;
-  std::vector<InstId> scans_;
+  InstList scans_;
   std::int64_t length_ = 0, items_ = 1, pieces_ = 1, chunk_ = 0;
   int strip_ = 8;      // elements of a thread in a tile
   IndexNames column_;  // indices of the thread's column

@@ -53,8 +53,8 @@ class ScatterWriter {
     if (update == nullptr) return write_check();
     if (update->axis == static_cast<std::uint16_t>(UpdateOrder::atomic)) return write_atomic();
     if (places == nullptr) return write_in_order();
-    if (hits == Hits::sorted && bound.points(axes_.free) == 1)
-      return write_sorted_elements(has_short_lists ? places->step : 0);
+    if (hits == Hits::sorted && sort().keys_of_bin() > 1) return sort().write_combined(sorted_places());
+    if (hits == Hits::sorted && axes_.inner == 1) return write_sorted_elements(has_short_lists ? places->step : 0);
     if (hits == Hits::sorted) return write_sorted_rows();
     if (has_short_lists) return write_by_short_lists(places->step);
     if (places->range == LoopRange::long_places) return write_by_long_lists();
@@ -63,16 +63,9 @@ class ScatterWriter {
   bool is_sorted() const { return !nest.calls.empty() && nest.calls[0].kind == CallKind::sort; }
   void write_call(CallKind kind) { kind == CallKind::sort ? write_sort() : write_lists_of_places(); }
 
-  /// Pairs of a place and what lies around it; and of a position and what lies around it.
-  std::int64_t place_count() const { return bound.points(axes_.free_indexed) * extent(); }
-  std::int64_t position_count() const { return bound.points(axes_.free_indexed) * bound.points(axes_.colliding); }
-  /// For each place how many positions it has and where they begin, the positions, the number of each within its list,
-  /// how many there are, and how many long lists: 4 bytes each.
-  std::int64_t list_bytes() const { return 4 * (2 * place_count() + 2 * position_count() + 2); }
   /// u64 is computed on the bits of i64; extrema are those of the unsigned numbers.
   bool is_unsigned() const { return bound.dtype_of(store_.access) == DType::u64; }
-  std::int64_t extent() const { return bound.geometry.accesses[store_.access].gather_extent; }
-  std::string extent_name() { return w.number("g" + Writer::str(store_.access), extent()); }
+  std::string extent_name() { return w.number("g" + Writer::str(store_.access), axes_.extent); }
   std::string place_stride() {
     return w.number("t" + Writer::str(store_.access), bound.geometry.accesses[store_.access].gather_stride);
   }
@@ -158,16 +151,16 @@ class ScatterWriter {
 
   void write_lists() {
     w.line("unsigned* const counts = (unsigned*)a.workspace;");
-    w.line("unsigned* const starts = counts + " + w.number("items", place_count()) + ";");
-    w.line("unsigned* const list = starts + " + w.number("items", place_count()) + ";");
-    w.line("unsigned* const ranks = list + " + w.number("positions", position_count()) + ";");
-    w.line("unsigned* const total = ranks + " + w.number("positions", position_count()) + ";");
+    w.line("unsigned* const starts = counts + " + w.number("items", axes_.places) + ";");
+    w.line("unsigned* const list = starts + " + w.number("items", axes_.places) + ";");
+    w.line("unsigned* const ranks = list + " + w.number("positions", axes_.positions) + ";");
+    w.line("unsigned* const total = ranks + " + w.number("positions", axes_.positions) + ";");
     w.line("unsigned* const long_count = total + 1;");
   }
   /// A thread for each position: `write` emits what it does with `found` and `key`, the number of its place.
   template <class Write>
   void write_positions(const char* suffix, Write&& write) {
-    const std::string entry = open_items(suffix, position_count());
+    const std::string entry = open_items(suffix, axes_.positions);
     write_lists();
     w.line("const I outside = item / " + w.number("indices", bound.points(axes_.colliding)) + ";");
     w.line("const unsigned position = (unsigned)(item - outside * " +
@@ -176,13 +169,13 @@ class ScatterWriter {
     if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
     if (!axes_.colliding.empty()) at = joined(at, w.decode("(I)position", axes_.colliding));
     read_index(at);
-    w.line("const I key = outside * " + w.number("places", extent()) + " + (I)found;");
+    w.line("const I key = outside * " + w.number("places", axes_.extent) + " + (I)found;");
     write();
     w.close();
-    w.add_step(entry, quotient_up(position_count(), threads_), 1, threads_);
+    w.add_step(entry, quotient_up(axes_.positions, threads_), 1, threads_);
   }
   void write_lists_of_places() {
-    const std::int64_t items = place_count();
+    const std::int64_t items = axes_.places;
     const std::string clear = open_items("clear", items);
     write_lists();
     w.line("counts[item] = 0;");
@@ -198,7 +191,7 @@ class ScatterWriter {
       w.line("if (" + is_out_of_range() + ") return;");
       w.line("list[starts[key] + ranks[item]] = position;");
     });
-    w.add_workspace(quotient_up(list_bytes(), 256) * 256);
+    w.add_workspace(quotient_up(axes_.list_bytes(), 256) * 256);
   }
   /// Lists lie in the order in which blocks come: that does not show.
   void write_starts() {
@@ -208,7 +201,7 @@ class ScatterWriter {
     w.line("const I item = (I)blockIdx.x * " + Writer::str(threads) + " + (I)threadIdx.x;");
     write_lists();
     w.line("const int lane = (int)threadIdx.x % 32, warp = (int)threadIdx.x / 32;");
-    w.line("const bool is_in = item < " + w.number("items", place_count()) + ";");
+    w.line("const bool is_in = item < " + w.number("items", axes_.places) + ";");
     w.line("const unsigned own = is_in ? counts[item] : 0u;");
     w.line("unsigned sum = own;");
     w.unroll("for (int d = 1; d < 32; d *= 2)");
@@ -226,20 +219,20 @@ class ScatterWriter {
     w.line("__syncthreads();");
     w.line("if (is_in) starts[item] = first + before + sum - own;");
     w.close();
-    w.add_step(entry, quotient_up(place_count(), threads), 1, threads);
+    w.add_step(entry, quotient_up(axes_.places, threads), 1, threads);
   }
   /// A thread for each place that has few positions. The numbers of the others replace the ranks, which nobody needs
   /// any more.
   void write_by_short_lists(std::int64_t short_list) {
-    const std::string entry = open_items("scatter", place_count());
+    const std::string entry = open_items("scatter", axes_.places);
     skip_after_fault();
     write_lists();
     w.line("const unsigned count = counts[item];");
     w.line("if (count > " + Writer::str(short_list) + ") ranks[atomicAdd(long_count, 1u)] = (unsigned)item;");
     w.line("if (count == 0 || count > " + Writer::str(short_list) + ") return;");
     w.line("const unsigned* const own = list + starts[item];");
-    w.line("const I outside = item / " + w.number("places", extent()) + ";");
-    w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
+    w.line("const I outside = item / " + w.number("places", axes_.extent) + ";");
+    w.line("const I place = item - outside * " + w.number("places", axes_.extent) + ";");
     IndexNames at;
     if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
     const IndexNames point = axes_.free.empty() ? at : joined(at, w.decode("(I)0", axes_.free));
@@ -260,13 +253,13 @@ class ScatterWriter {
     w.close();
     w.line("(" + target() + ")[to] = sum;");
     w.close();
-    w.add_step(entry, quotient_up(place_count(), threads_), 1, threads_);
+    w.add_step(entry, quotient_up(axes_.places, threads_), 1, threads_);
   }
   /// A warp for each place that was left.
   void write_by_long_lists() {
     constexpr std::int64_t blocks_per_processor = 8;
     const std::int64_t blocks =
-        std::min<std::int64_t>(quotient_up(place_count(), threads_ / 32),
+        std::min<std::int64_t>(quotient_up(axes_.places, threads_ / 32),
                                blocks_per_processor * std::max<std::int64_t>(w.device.multiprocessors, 1));
     const std::string entry = w.entry("long", threads_);
     skip_after_fault();
@@ -300,7 +293,7 @@ class ScatterWriter {
     const std::string entry = w.entry("scatter", threads_);
     w.line("const int lane = (int)threadIdx.x % 32;");
     w.line("const I item = (I)blockIdx.x * " + warps() + " + (int)threadIdx.x / 32;");
-    w.line("if (item >= " + w.number("items", place_count()) + ") return;");
+    w.line("if (item >= " + w.number("items", axes_.places) + ") return;");
     skip_after_fault();
     if (hits == Hits::list) {
       write_lists();
@@ -308,15 +301,14 @@ class ScatterWriter {
     }
     write_place(hits);
     w.close();
-    w.add_step(entry, quotient_up(place_count(), threads_ / 32), quotient_up(bound.points(axes_.free), elements_ * 32),
-               threads_);
+    w.add_step(entry, quotient_up(axes_.places, threads_ / 32), quotient_up(axes_.inner, elements_ * 32), threads_);
   }
   /// What a warp does for the place of number `item`.
   void write_place(Hits hits) {
-    const std::string inner = w.number("inner", bound.points(axes_.free)),
+    const std::string inner = w.number("inner", axes_.inner),
                       indices = w.number("indices", bound.points(axes_.colliding));
-    w.line("const I outside = item / " + w.number("places", extent()) + ";");
-    w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
+    w.line("const I outside = item / " + w.number("places", axes_.extent) + ";");
+    w.line("const I place = item - outside * " + w.number("places", axes_.extent) + ";");
     IndexNames at;
     if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
     if (hits == Hits::list) {
@@ -392,7 +384,25 @@ class ScatterWriter {
 
   // ---- sorted
 
-  PositionSort sort() const { return {w, place_count(), position_count()}; }
+  PositionSort sort() {
+    if (axes_.inner != 1) return {w, axes_.places, axes_.positions, {}};
+    return {w, axes_.places, axes_.positions, {value_type(dtype_), size_of(dtype_), [this] { write_value(); }}};
+  }
+  /// After write_key().
+  void write_value() {
+    IndexNames at;
+    if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
+    if (!axes_.free.empty()) at = joined(at, w.decode("(I)0", axes_.free));
+    const std::string value = value_at(store_.value, joined(at, hit_names("(I)position")));
+    w.line("const " + value_type(dtype_) + " value = " + value + ";");
+  }
+  SortedPlaces sorted_places() {
+    return {.type = value_type(dtype_),
+            .target = target(),
+            .write_offset = [this] { write_offset(); },
+            .loaded = [this](const std::string& at) { return old_value("(" + target() + ")[" + at + "]"); },
+            .combined = [this](const std::string& a, const std::string& b) { return combined_with(a, b); }};
+  }
   void write_sort() {
     PositionSort sorted = sort();
     sorted.write([&](bool is_first) { write_key(is_first); });
@@ -408,7 +418,7 @@ class ScatterWriter {
     read_index(at);
     if (is_first) w.line("const bool is_in = gather_ok(found, " + extent_name() + ", a.fault, a.tag);");
     else w.line("const bool is_in = !(" + is_out_of_range() + ");");
-    w.line("const unsigned key = (unsigned)(outside * " + w.number("places", extent()) + " + (I)found);");
+    w.line("const unsigned key = (unsigned)(outside * " + w.number("places", axes_.extent) + " + (I)found);");
   }
   /// A warp for each place, or for 32 of them where there are short lists: a thread takes in one of those.
   void write_sorted_elements(std::int64_t short_list) {
@@ -420,15 +430,10 @@ class ScatterWriter {
     w.line("const I first = ((I)blockIdx.x * " + warps() + " + (int)threadIdx.x / 32) * " + group + ";");
     if (are_short) {
       w.line("const I item = first + lane;");
-      w.line("const unsigned count = item < " + w.number("items", place_count()) +
-             " ? ends[item] - starts[item] : 0u;");
+      w.line("const unsigned count = item < " + w.number("items", axes_.places) + " ? ends[item] - starts[item] : 0u;");
       w.open("if (count > 0u && count <= " + Writer::str(short_list) + "u)");
-      const IndexNames point = open_place();
-      w.open("for (unsigned done = 0; done < count; ++done)");
-      w.line("const I hit = (I)own[done];");
-      const std::string value = value_at(store_.value, joined(point, hit_names("hit")));
-      w.line("sum = " + combined_with("sum", value) + ";");
-      w.close();
+      open_place();
+      w.line("for (unsigned done = 0; done < count; ++done) sum = " + combined_with("sum", "own[done]") + ";");
       w.line("(" + target() + ")[to] = sum;");
       w.close();
       w.line("unsigned left = __ballot_sync(0xffffffffu, count > " + Writer::str(short_list) + "u);");
@@ -436,80 +441,79 @@ class ScatterWriter {
       w.line("const I item = first + (I)__ffs((int)left) - 1;");
     } else {
       w.line("const I item = first;");
-      w.line("if (item >= " + w.number("items", place_count()) + " || ends[item] == starts[item]) return;");
+      w.line("if (item >= " + w.number("items", axes_.places) + " || ends[item] == starts[item]) return;");
       w.open("");
     }
     write_long_list();
     w.close();
     w.close();
-    w.add_step(entry, quotient_up(place_count(), are_short ? threads_ : threads_ / 32), 1, threads_);
+    w.add_step(entry, quotient_up(axes_.places, are_short ? threads_ : threads_ / 32), 1, threads_);
   }
-  /// Declares `own`, `to` and `sum` of the single element of place `item`.
-  IndexNames open_place() {
-    w.line("const unsigned* const own = sorted + starts[item];");
-    w.line("const I outside = item / " + w.number("places", extent()) + ";");
-    w.line("const I place = item - outside * " + w.number("places", extent()) + ";");
+  /// Declares `own`, the sorted values, `to` and `sum` of the single element of place `item`.
+  void open_place() {
+    w.line("const " + value_type(dtype_) + "* const own = sorted + starts[item];");
+    write_offset();
+    w.line(value_type(dtype_) + " sum = " + old_value("(" + target() + ")[to]") + ";");
+  }
+  void write_offset() {
+    w.line("const I outside = item / " + w.number("places", axes_.extent) + ";");
+    w.line("const I place = item - outside * " + w.number("places", axes_.extent) + ";");
     IndexNames at;
     if (!axes_.free_indexed.empty()) at = w.decode("outside", axes_.free_indexed);
-    const IndexNames point = axes_.free.empty() ? at : joined(at, w.decode("(I)0", axes_.free));
-    w.line("const I to = " + w.offset(store_.access, point) + " + place * " + place_stride() + ";");
-    w.line(value_type(dtype_) + " sum = " + old_value("(" + target() + ")[to]") + ";");
-    return point;
+    if (!axes_.free.empty()) at = joined(at, w.decode("(I)0", axes_.free));
+    w.line("const I to = " + w.offset(store_.access, at) + " + place * " + place_stride() + ";");
   }
   IndexNames hit_names(const std::string& hit) {
     return axes_.colliding.empty() ? IndexNames{} : w.decode(hit, axes_.colliding);
   }
-  /// 128 values at a time lie in the lanes, and all lanes take them in, in order.
+  /// 128 values at a time, those after them on their way. All lanes take in all, in order, from shared memory, four
+  /// with one load.
   void write_long_list() {
+    const std::string type = value_type(dtype_), pack = "Pack<" + type + ", 4>";
     w.line("const unsigned hits = ends[item] - starts[item];");
-    const IndexNames point = open_place();
-    w.line(value_type(dtype_) + " values[4], next[4];");
+    open_place();
+    w.line("__shared__ __align__(16) " + type + " staged[" + warps() + "][128];");
+    w.line(type + "* const values = staged[threadIdx.x / 32];");
+    w.line(type + " next[4];");
     w.open("const auto load_next = [&](unsigned base)");
     w.unroll("for (int c = 0; c < 4; ++c)");
     w.line("const unsigned k = base + (unsigned)(c * 32 + lane);");
-    w.line("const I hit = (I)own[k < hits ? k : hits - 1u];");
-    const std::string value = value_at(store_.value, joined(point, hit_names("hit")));
-    w.line("next[c] = " + value + ";");
+    w.line("next[c] = own[k < hits ? k : hits - 1u];");
     w.close();
     w.close(";");
     w.line("load_next(0u);");
     w.open("for (unsigned base = 0; base < hits; base += 128u)");
+    w.line("__syncwarp();");
     w.line("#pragma unroll");
-    w.line("for (int c = 0; c < 4; ++c) values[c] = next[c];");
+    w.line("for (int c = 0; c < 4; ++c) values[c * 32 + lane] = next[c];");
+    w.line("__syncwarp();");
     w.line("load_next(base + 128u);");
-    w.unroll("for (int c = 0; c < 4; ++c)");
-    w.line("const unsigned done = base + (unsigned)c * 32u;");
-    w.open("if (done + 32u <= hits)");
-    w.unroll("for (int l = 0; l < 32; ++l)");
-    take_in_lane();
+    w.open("if (base + 128u <= hits)");
+    w.line("#pragma unroll 8");
+    w.open("for (int k = 0; k < 128; k += 4)");
+    w.line("const " + pack + " newer = *(const " + pack + "*)(values + k);");
+    w.line("#pragma unroll");
+    w.line("for (int j = 0; j < 4; ++j) sum = " + combined_with("sum", "newer.v[j]") + ";");
     w.close();
     w.close();
     w.open("else");
-    w.open("for (int l = 0; done + (unsigned)l < hits; ++l)");
-    take_in_lane();
-    w.close();
-    w.close();
+    w.line("for (unsigned k = 0; base + k < hits; ++k) sum = " + combined_with("sum", "values[k]") + ";");
     w.close();
     w.close();
     w.line("if (lane == 0) (" + target() + ")[to] = sum;");
-  }
-  void take_in_lane() {
-    w.line("const " + value_type(dtype_) + " newer = __shfl_sync(0xffffffffu, values[c], l);");
-    w.line("sum = " + combined_with("sum", "newer") + ";");
   }
   /// A warp for 128 elements of a place.
   void write_sorted_rows() {
     const std::string entry = w.entry("scatter", threads_);
     w.line("const int lane = (int)threadIdx.x % 32;");
     w.line("const I item = (I)blockIdx.x * " + warps() + " + (int)threadIdx.x / 32;");
-    w.line("if (item >= " + w.number("items", place_count()) + ") return;");
+    w.line("if (item >= " + w.number("items", axes_.places) + ") return;");
     skip_after_fault();
     sort().declare_lists();
     w.line("if (ends[item] == starts[item]) return;");
     write_place(Hits::sorted);
     w.close();
-    w.add_step(entry, quotient_up(place_count(), threads_ / 32), quotient_up(bound.points(axes_.free), elements_ * 32),
-               threads_);
+    w.add_step(entry, quotient_up(axes_.places, threads_ / 32), quotient_up(axes_.inner, elements_ * 32), threads_);
   }
 
   void write_in_order() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/backend/cuda/source/bound_kernel.hpp>
+#include <sinter/backend/cuda/source/scatter_sorted.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/kernel/loop_nest/loop_nest.hpp>
 
@@ -14,6 +15,17 @@ namespace cuda_source_detail {
 struct ScatterAxes {
   explicit ScatterAxes(const BoundKernel& bound);
   AxisList colliding, free, free_indexed, all_free, indexed;
+  std::int64_t extent = 0;                 // of the gathered axis
+  std::int64_t places = 0, positions = 0;  // of it, and of indices for it, with all that lies around
+  std::int64_t inner = 0;                  // elements beside each other at a place
+
+  /// For each place how many positions it has and where they begin, the positions, the number of each within its list,
+  /// how many there are, and how many long lists: 4 bytes each.
+  std::int64_t list_bytes() const { return 4 * (2 * (places + positions) + 2); }
+  /// Values of single elements are sorted themselves, else positions are.
+  PositionSortShape sort_shape(std::int64_t value_bytes) const {
+    return {places, positions, inner == 1 ? value_bytes : 0};
+  }
 };
 
 LoopNest build_scatter_nest(const BoundKernel& bound);

@@ -3,14 +3,14 @@
 // indices, and takes in what is meant for it. By lists: points are first collected for each place, and a warp takes in
 // those of its own, the first point first; where a place is one element and lists are short on average, a thread does
 // so for a short list, and a warp of a launch after it for a long one. Sorted: points are sorted by their places, and a
-// thread takes in a short list, a warp a long one. In order: a thread owns one point of the axes along which places
-// differ and goes through all others, changing memory. The last four are chosen by an estimate of their time, and
-// combine in the same order.
+// thread takes in a short list, a warp a long one; where a place is one element values are, with many places into bins
+// of neighbouring ones, a block for each. In order: a thread owns one point of the axes along which places differ and
+// goes through all others, changing memory. The last four are chosen by an estimate of their time, and combine in the
+// same order.
 #pragma once
 
 #include <sinter/backend/cuda/source/scatter_nest.hpp>
 
-#include <sinter/backend/cuda/source/scatter_sorted.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/verify.hpp>
@@ -32,6 +32,10 @@ SINTER_DECL ScatterAxes::ScatterAxes(const BoundKernel& bound) {
     if (is_free) all_free.push_back(a);
     if (bound.varies(store.index, a)) indexed.push_back(a);
   }
+  extent = bound.geometry.accesses[store.access].gather_extent;
+  places = bound.points(free_indexed) * extent;
+  positions = bound.points(free_indexed) * bound.points(colliding);
+  inner = bound.points(free);
 }
 
 class ScatterNestBuilder : private kernel_detail::NestWriter {
@@ -49,7 +53,7 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
       build_atomic();
     } else if (can_sort() && sorted() < std::min({by_places(), by_lists(), in_order()})) {
       build_sorted();
-    } else if (list_bytes() <= most_list_bytes && by_lists() < std::min(by_places(), in_order())) {
+    } else if (axes_.list_bytes() <= most_list_bytes && by_lists() < std::min(by_places(), in_order())) {
       build_by_lists();
     } else {
       build_check();
@@ -68,43 +72,38 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
   // ---- choices
 
   double number(const AxisList& axes) const { return static_cast<double>(b_.points(axes)); }
-  std::int64_t extent() const { return b_.geometry.accesses[store_.access].gather_extent; }
-  std::int64_t place_count() const { return b_.points(axes_.free_indexed) * extent(); }
-  std::int64_t position_count() const { return b_.points(axes_.free_indexed) * b_.points(axes_.colliding); }
   bool is_atomic() const {
     const DType dtype = b_.inst(store_.value).dtype, in_memory = b_.dtype_of(store_.access);
     const bool has_atomic = store_.combine != Combine::none && store_.combine != Combine::mul,
                is_whole = in_memory == dtype && (dtype == DType::i32 || dtype == DType::i64);
     return has_atomic && (is_whole || in_memory == DType::u64);
   }
-  /// For each place two numbers, for each point two, and two more: see the writer.
-  std::int64_t list_bytes() const { return 4 * (2 * (place_count() + position_count()) + 2); }
   /// Is what lies at a place one element, and are lists short on average?
-  bool has_short_lists() const { return b_.points(axes_.free) == 1 && b_.points(axes_.colliding) <= 4 * extent(); }
+  bool has_short_lists() const { return axes_.inner == 1 && b_.points(axes_.colliding) <= 4 * axes_.extent; }
   /// Infinite where more blocks would lie side by side than a grid has in y.
   double warps_of_place() const {
     constexpr std::int64_t most_in_y = 65535;
-    if (quotient_up(b_.points(axes_.free), 128) > most_in_y) return std::numeric_limits<double>::infinity();
-    return number(axes_.free_indexed) * static_cast<double>(quotient_up(b_.points(axes_.free), 128));
+    if (quotient_up(axes_.inner, 128) > most_in_y) return std::numeric_limits<double>::infinity();
+    return number(axes_.free_indexed) * static_cast<double>(quotient_up(axes_.inner, 128));
   }
   /// What a warp takes for a list of mean length: it looks through the list for each of its points, 32 at a time, or
   /// once through all indices.
   double seconds_of_list() const {
     if (has_short_lists()) return 0;
     const double indices = number(axes_.colliding),
-                 mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
+                 mean = indices / static_cast<double>(std::max<std::int64_t>(axes_.extent, 1));
     return mean * mean <= indices ? mean * (mean / 32 + 1) * 0.6e-11 : indices / 32 * 1.2e-11;
   }
   /// One list, whose warp waits for each look.
   double seconds_of_chain() const {
     if (has_short_lists()) return 0;
     const double indices = number(axes_.colliding),
-                 mean = indices / static_cast<double>(std::max<std::int64_t>(extent(), 1));
+                 mean = indices / static_cast<double>(std::max<std::int64_t>(axes_.extent, 1));
     return look * (mean * mean <= indices ? mean * (mean / 32 + 1) : indices / 32);
   }
   double by_places() const {
     const double indices = number(axes_.colliding);
-    return std::max(warps_of_place() * static_cast<double>(extent()) * (indices / 32 + 4) * 1.2e-11,
+    return std::max(warps_of_place() * static_cast<double>(axes_.extent) * (indices / 32 + 4) * 1.2e-11,
                     indices / 32 * look);
   }
   double in_order() const {
@@ -114,22 +113,22 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
     constexpr double launches = 2e-5;  // of the kernels that collect points
     const double seconds_of_place = has_short_lists() ? 3e-11 : 4e-10;
     return launches + 5e-11 * number(axes_.colliding) + seconds_of_chain() +
-           (seconds_of_place + seconds_of_list()) * static_cast<double>(extent()) * warps_of_place();
+           (seconds_of_place + seconds_of_list()) * static_cast<double>(axes_.extent) * warps_of_place();
   }
 
   bool can_sort() const {
-    return b_.inst(store_.value).dtype != DType::bool_ && place_count() <= PositionSortShape::most_keys &&
-           position_count() < std::int64_t{1} << 31 &&
-           PositionSortShape(place_count(), position_count()).workspace_bytes() <= most_list_bytes;
+    return b_.inst(store_.value).dtype != DType::bool_ && axes_.places <= PositionSortShape::most_keys &&
+           axes_.positions < std::int64_t{1} << 31 && sort_shape().workspace_bytes() <= most_list_bytes;
   }
+  PositionSortShape sort_shape() const { return axes_.sort_shape(size_of(b_.inst(store_.value).dtype)); }
   /// Each kernel has a start; a list is taken in one after the other.
   double sorted() const {
-    const double positions = static_cast<double>(position_count()), places = static_cast<double>(place_count()),
-                 mean = positions / std::max(places, 1.), warps = warps_of_place();
-    const bool is_single = b_.points(axes_.free) == 1, has_one_pass = place_count() <= 1024;
-    return (has_one_pass ? 1.2e-5 : 2.4e-5) + (has_one_pass ? 3e-11 : 7e-11) * positions +
-           mean * (is_single ? 4e-9 : 1.5e-8) +
-           static_cast<double>(extent()) * warps * (is_single ? 3e-11 : 4e-10 + mean * 1e-11);
+    const double positions = static_cast<double>(axes_.positions), places = static_cast<double>(axes_.places),
+                 mean = positions / std::max(places, 1.);
+    if (axes_.inner == 1) return 1.2e-5 + 3e-11 * positions + mean * 4e-9 + places * 1e-11;
+    const bool has_one_pass = axes_.places <= 1024;
+    return (has_one_pass ? 1.2e-5 : 2.4e-5) + (has_one_pass ? 3e-11 : 7e-11) * positions + mean * 1.5e-8 +
+           static_cast<double>(axes_.extent) * warps_of_place() * (4e-10 + mean * 1e-11);
   }
 
   // ---- stages
@@ -184,7 +183,9 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
   }
   void build_sorted() {
     build_lists(CallKind::sort);
-    const bool are_short = b_.points(axes_.free) == 1 && b_.points(axes_.colliding) < 16 * extent();
+    if (sort_shape().keys_of_bin() > 1)
+      return build_places({.range = LoopRange::places, .lanes = 1}, LoopRange::listed);
+    const bool are_short = axes_.inner == 1 && b_.points(axes_.colliding) < 16 * axes_.extent;
     if (!are_short) return build_places({.range = LoopRange::places, .lanes = 32}, LoopRange::listed);
     constexpr std::int64_t short_list = 32;
     const std::size_t stage = open_stage(256);

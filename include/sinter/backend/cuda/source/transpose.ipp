@@ -69,7 +69,7 @@ class TransposeNestBuilder : private kernel_detail::NestWriter {
       return std::find(crossed_.begin(), crossed_.end(), id) != crossed_.end();
     };
     add_body([&](InstId id) { return is_crossed(id); });
-    nest_.nodes.back().axis = 1;  // ahead
+    nest_.nodes.back().axis = static_cast<std::uint16_t>(ComputeTime::ahead);
     add_body([&](InstId id) { return !is_crossed(id); });
     for (std::uint16_t s = 0; s < b_.kernel.stores.size(); ++s) add({.kind = NestNodeKind::store, .first = s});
     close_from(variant);

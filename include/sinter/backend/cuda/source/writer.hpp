@@ -74,6 +74,9 @@ class Writer {
 
   // ---- the vector axis
   void set_vector(int axis, int width);
+  /// Whether vectors that are loaded and stored from here on are used once: caches then keep others.
+  enum class Use : std::uint8_t { again, once };
+  void set_use(Use use) { use_ = use; }
   int vector_axis() const { return vector_axis_; }
   int width() const { return width_; }
   Along along(std::uint16_t access) const;
@@ -107,11 +110,13 @@ class Writer {
     std::string name;
     std::int64_t value;
   };
+  std::uint16_t first_with_strides(std::uint16_t access) const;
   bool is_value(std::uint16_t access) const { return (by_value_ >> bound.kernel.accesses[access].operand & 1) != 0; }
 
   std::uint64_t by_value_;
   bool is_aligned_, is_wide_ = false, needs_alignment_ = false;
   int indent_ = 0, vector_axis_ = -1, width_ = 1;
+  Use use_ = Use::again;
   std::string body_;
   std::vector<Number> numbers_;
   std::vector<std::uint16_t> accesses_;  // that have a pointer

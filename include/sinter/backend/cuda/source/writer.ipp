@@ -178,14 +178,28 @@ SINTER_DECL IndexNames Writer::decode_reduced(const IndexNames& place, const std
   return index;
 }
 
+/// The first access of the same operand that has the same strides: where windows of an operand name these alike, they
+/// have an offset in common.
+SINTER_DECL std::uint16_t Writer::first_with_strides(std::uint16_t access) const {
+  const Access& own = bound.kernel.accesses[access];
+  for (std::uint16_t other = 0; other < access; ++other) {
+    if (!(bound.kernel.accesses[other] == own)) continue;
+    bool are_equal = true;
+    for (int a = 0; a < bound.kernel.rank(); ++a) are_equal &= bound.stride(other, a) == bound.stride(access, a);
+    if (are_equal) return other;
+  }
+  return access;
+}
+
 SINTER_DECL std::string Writer::offset(std::uint16_t access, const IndexNames& index) {
   std::string sum;
+  const std::string named = str(first_with_strides(access));
   for (int a = 0; a < bound.kernel.rank(); ++a) {
     const std::string& x = index[as_index(a)];
     const StrideClass known = bound.stride_class(access, a);
     if (x.empty() || known == StrideClass::zero) continue;
     sum += (sum.empty() ? "" : " + ") + x;
-    if (known == StrideClass::any) sum += " * " + number("s" + str(access) + "_" + str(a), bound.stride(access, a));
+    if (known == StrideClass::any) sum += " * " + number("s" + named + "_" + str(a), bound.stride(access, a));
   }
   return sum.empty() ? "0" : sum;
 }
@@ -304,7 +318,9 @@ SINTER_DECL void Writer::load_vector(InstId id, const std::string& target, const
   }
   if (along(access) == Along::packed) {
     const std::string pack = "Pack<" + memory_type(bound.dtype_of(access)) + ", " + str(width_) + ">";
-    line("const " + pack + " t" + str(id) + " = *(const " + pack + "*)(" + pointer(access) + " + " + at + ");");
+    const std::string place = "(const " + pack + "*)(" + pointer(access) + " + " + at + ")";
+    line("const " + pack + " t" + str(id) + " = " +
+         (use_ == Use::once ? "read_once(" + place + ");" : "*" + place + ";"));
     line("#pragma unroll");
     line("for (int j = 0; j < " + str(width_) + "; ++j) " + target + "[" + base +
          "j] = " + loaded(access, "t" + str(id) + ".v[j]") + ";");
@@ -324,7 +340,8 @@ SINTER_DECL void Writer::store_vector(const Store& store, const std::string& sou
     line(pack + " t;");
     line("#pragma unroll");
     line("for (int j = 0; j < " + str(width_) + "; ++j) t.v[j] = " + source + "[j];");
-    line("*(" + pack + "*)(" + pointer(store.access) + " + " + at + ") = t;");
+    const std::string place = "(" + pack + "*)(" + pointer(store.access) + " + " + at + ")";
+    line(use_ == Use::once ? "write_once(" + place + ", t);" : "*" + place + " = t;");
     close();
   } else {
     line("#pragma unroll");
