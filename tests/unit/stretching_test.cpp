@@ -40,6 +40,15 @@ const std::vector<Row> rows{
        return reshape(matmul(left, right), {-1});
      },
      {5, 3, 3, 2, 7, 4}},
+    {"counts",
+     [](Tensor x, Tensor y) {
+       const Tensor counts = x(slice(1)).to(DType::i64) * 0 + 2;
+       return repeat_interleave(y, counts, 0, {.size = y.size(0) * 2});
+     },
+     {5, 3, 3, 2, 7, 4}},
+    {"weights of channels",
+     [](Tensor x, Tensor y) { return sum(prelu(expand(y, {2, y.size(0)}), x(slice(1))), 0); },
+     {5, 3, 3, 2, 7, 4}},
     {"a window",
      [](Tensor x, Tensor y) { return reshape(max_pool1d(reshape(x, {1, 1, -1}), {.size = 2}), {-1}) - y; },
      {3, 2, 5, 1, 4, 2}},
