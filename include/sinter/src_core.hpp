@@ -1,6 +1,14 @@
 // Every definition of base, tensor and graph. Included by sinter.hpp when header-only, else by one translation unit:
 // see src.hpp.
 #pragma once
+#include <sinter/base/config.hpp>
+// From version 17 of Clang on, what may be passed and returned is decided for the file as a whole: see config.hpp.
+#if defined(__clang__) && __FINITE_MATH_ONLY__
+#if __clang_major__ >= 17
+#error "Sinter needs NaN and infinities: add -fno-finite-math-only after -ffast-math, or link with sinter::compiled"
+#include <Sinter_needs_infinities>
+#endif
+#endif
 // base
 #include <sinter/base/background.ipp>
 #include <sinter/base/context.ipp>

@@ -384,6 +384,18 @@ TEST_CASE("export_cpp: two files may include a header, calls take a caller's are
   CHECK(out == "0 0 0 4 0 3\nan index is out of range; results are unspecified, 0\n");
 }
 
+TEST_CASE("export_cpp: results in a container are parameters one after the other") {
+  if (!has_code) SINTER_SKIP("no x86 back end");
+  const Folder folder;
+  const std::string path = folder / "f.hpp";
+  jit::export_cpp([](const Tensor& a) { return std::vector<Tensor>{a + 1, a * 2}; },
+                  {.path = path, .outputs = {"up", "twice"}, .isa = "avx2"}, ones({3}));
+  std::ifstream file(path);
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  CHECK_CONTAINS(text, "float* up /* f32[3] */");
+  CHECK_CONTAINS(text, "float* twice /* f32[3] */");
+}
+
 TEST_CASE("export_cpp: what no header can hold is an error with its line") {
   if (!has_code) SINTER_SKIP("no x86 back end");
   const Folder folder;
@@ -404,8 +416,8 @@ TEST_CASE("export_cpp: what no header can hold is an error with its line") {
                      },
                      x),
                  "assigns to a Variable");
-  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, a.size(0)); }, x), "a number, an extent");
-  CHECK_CONTAINS(refused([](const Tensor&) { return std::vector<Tensor>(); }, x), "a std::vector");
+  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, a.size(0)); }, x), "or an extent");
+  CHECK_CONTAINS(refused([](const Tensor& a) { return std::pair(a, std::string("x")); }, x), "a number, text");
   CHECK_THROWS_AS(jit::export_cpp([](const Tensor& a) { return item(sum(a)) > 0 ? a : -a; }, path, x), Error);
   const auto look = jit::compile([](const Tensor& table, const Tensor& i) { return take(table, i, 0); });
   said = error_of<UserError>([&] { jit::export_cpp(look.lower(zeros({0, 4}), tensor({0, 1})).graph(), path); });

@@ -72,12 +72,28 @@
   SINTER_ABI_JOIN(SINTER_VERSION_MAJOR, SINTER_VERSION_MINOR, SINTER_ABI_BACKENDS, SINTER_ABI_CUDA, SINTER_ABI_MODE, \
                   SINTER_ABI_TIMELINE)
 
+// With -ffast-math, or what it is made of, a compiler takes for granted that there is no NaN and no infinity, and may
+// add numbers up in any order. Files may be compiled so; what is between these two is not. Clang does not say which
+// parts of it are on.
+#ifdef __clang__
+#define SINTER_EXACT_BEGIN _Pragma("float_control(precise, on, push)")
+#define SINTER_EXACT_END _Pragma("float_control(pop)")
+#elif defined(__FAST_MATH__) || __FINITE_MATH_ONLY__ || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__)
+#define SINTER_EXACT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\")")
+#define SINTER_EXACT_END _Pragma("GCC pop_options")
+#else
+#define SINTER_EXACT_BEGIN
+#define SINTER_EXACT_END
+#endif
+
 #define SINTER_NAMESPACE_BEGIN \
+  SINTER_EXACT_BEGIN           \
   namespace sinter {           \
   inline namespace SINTER_ABI {
 #define SINTER_NAMESPACE_END \
   }                          \
-  }
+  }                          \
+  SINTER_EXACT_END
 
 #define SINTER_LIKELY(x) __builtin_expect(static_cast<bool>(x), 1)
 #define SINTER_UNLIKELY(x) __builtin_expect(static_cast<bool>(x), 0)

@@ -4,6 +4,7 @@
 #include <sinter/dist/partition_rules.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/dist/laid_out.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
@@ -25,7 +26,7 @@ SINTER_DECL bool NodeOnAxis::is_scale(std::size_t operand) const {
   const Node* from = &graph.node(node.inputs[operand]);
   while (from->op == &op_info<ops::Expand> || from->op == &op_info<ops::Reshape>) from = &graph.node(from->inputs[0]);
   const double value = from->op == &op_info<ops::Full> ? tensor_detail::rounded(from->attrs.value, dtype) : 0;
-  return is_floating(dtype) && value != 0 && std::isfinite(value);
+  return is_floating(dtype) && value != 0 && is_finite_number(value);
 }
 
 /// What a rule adds to.

@@ -73,7 +73,7 @@ inline Tensor grouped_attention(Tensor q, Tensor k, Tensor v, AttentionOptions o
   q = unflatten(In(q, at), -3, Shape{groups, each});
   if (options.mask && options.mask->rank() >= 3) {
     const Tensor mask = *options.mask;
-    const bool is_shared = ops_detail::is_one(mask.shape()[-3]);
+    const bool is_shared = ops_detail::is_one(mask.shape()[-3]) || stretches(mask.shape()[-3], whole[-3]);
     options.mask = is_shared ? unsqueeze(In(mask, at), -3) : unflatten(In(mask, at), -3, Shape{groups, each});
   }
   const Tensor out = attention(q, stretched(k), stretched(v), options, at);

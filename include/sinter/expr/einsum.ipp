@@ -116,8 +116,8 @@ inline std::map<int, Dim> label_extents(const ParsedEquation& parsed, std::span<
       const Dim extent = operands[k].shape()[static_cast<int>(i)];
       const auto [label, place] = labels[k][i];
       const auto [known, is_new] = extents.emplace(label, extent);
-      if (is_new || ops_detail::is_one(extent)) continue;
-      if (ops_detail::is_one(known->second)) known->second = extent;
+      if (is_new || stretches(extent, known->second)) continue;
+      if (stretches(known->second, extent)) known->second = extent;
       else if (!(known->second == extent))
         throw_in_equation<ShapeError>(parsed.text, place,
                                       label_text(label) + " of operand " + std::to_string(k) + " has extent " +
@@ -133,8 +133,7 @@ inline Labelled with_distinct_labels(Tensor x, const std::vector<AxisLabel>& lab
   std::vector<int> left;
   std::vector<int> dropped;
   for (std::size_t i = 0; i < labels.size(); ++i) {
-    const bool is_stretched =
-        ops_detail::is_one(x.shape()[static_cast<int>(i)]) && !ops_detail::is_one(extents.at(labels[i].label));
+    const bool is_stretched = stretches(x.shape()[static_cast<int>(i)], extents.at(labels[i].label));
     if (is_stretched) dropped.push_back(static_cast<int>(i));
     else left.push_back(labels[i].label);
   }

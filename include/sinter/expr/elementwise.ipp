@@ -210,8 +210,8 @@ SINTER_DECL Tensor glu(const In& x, int axis) {
 
 SINTER_DECL Tensor prelu(const In& x, const In& weight) {
   const expr_detail::Term t(x), w = expr_detail::operand_beside(weight, x);
-  if (w.rank() > 1 || (w.rank() == 1 && t.rank() > 1 && !(w.shape()[0] == t.shape()[1]) &&
-                       !(w.shape()[0].is_static() && w.shape()[0].value() == 1)))
+  if (w.rank() > 1 ||
+      (w.rank() == 1 && t.rank() > 1 && !(w.shape()[0] == t.shape()[1]) && !stretches(w.shape()[0], t.shape()[1])))
     throw ShapeError("prelu", "x is " + t.shape().text() + ", weight is " + w.shape().text(), x.where,
                      "weight must be one number, or one for each channel of axis 1");
   if (w.rank() == 1 && t.rank() == 0)

@@ -251,7 +251,7 @@ inline Term slice_counts(const Tensor& given, Dim extent, const FoundOptions& op
   constexpr std::string_view op = "repeat_interleave";
   if (given.dtype() != DType::i32 && given.dtype() != DType::i64)
     throw DTypeError(op, "the counts are " + std::string(name(given.dtype())), where, "i32 or i64 is required");
-  const bool is_one = given.rank() == 0 || (given.rank() == 1 && identical(given.shape()[0], Dim(1)));
+  const bool is_one = given.rank() == 0 || (given.rank() == 1 && stretches(given.shape()[0], extent));
   if (!is_one && (given.rank() != 1 || !(given.shape()[0] == extent)))
     throw ShapeError(op, "the counts are " + given.shape().text() + " for " + extent.text() + " slices", where,
                      "one for each, or one for all");

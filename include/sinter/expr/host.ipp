@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/copy_elements.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/pending_node.hpp>
@@ -147,7 +148,7 @@ std::string scientific_text(T x, std::size_t digits) {
 template <class Half>
 float printed(Half x) {
   const auto value = static_cast<float>(x);
-  if (!std::isfinite(value)) return value;
+  if (!is_finite_number(value)) return value;
   for (int digits = 1; digits < 9; ++digits) {
     char text[32];
     float shortened = 0;
@@ -179,7 +180,7 @@ class NumberFormat {
   std::string text(Pair<T> z) const {
     std::string im = imaginary_->text(std::abs(z.im)), re = text(z.re);
     const std::size_t blank = im.find_first_not_of(' '), end = im.find_last_not_of(' ') + 1;
-    const std::string sign = std::signbit(z.im) ? "-" : "+";
+    const std::string sign = has_sign_bit(z.im) ? "-" : "+";
     return re + im.substr(0, blank) + sign + im.substr(blank, end - blank) + "j" + im.substr(end);
   }
   template <class T>
@@ -188,8 +189,8 @@ class NumberFormat {
       std::string text = alone(x);
       return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
     };
-    if (z.re == 0 && !std::signbit(z.re)) return part(z.im) + "j";
-    return "(" + part(z.re) + (std::signbit(z.im) ? "-" : "+") + part(std::abs(z.im)) + "j)";
+    if (z.re == 0 && !has_sign_bit(z.re)) return part(z.im) + "j";
+    return "(" + part(z.re) + (has_sign_bit(z.im) ? "-" : "+") + part(std::abs(z.im)) + "j)";
   }
   void look_at(bool) { width_ = 5; }  // "False"
   template <FloatingElement T>
@@ -203,7 +204,7 @@ class NumberFormat {
   }
   template <std::floating_point T>
   void look_at(T x) {
-    if (!std::isfinite(x)) {
+    if (!is_finite_number(x)) {
       odd_width_ = std::max(odd_width_, text_of_odd(x).size());
       return;
     }
@@ -238,7 +239,7 @@ class NumberFormat {
     const Columns& columns = is_scientific ? scientific_ : fixed_;
     std::size_t right = columns.fraction + 1 + (is_scientific ? columns.exponent : 0);
     std::size_t left = std::max(columns.whole, odd_width_ > right ? odd_width_ - right : 0);
-    if (!std::isfinite(x)) return padded(text_of_odd(x), left + (columns.whole > 0 ? right : 0));
+    if (!is_finite_number(x)) return padded(text_of_odd(x), left + (columns.whole > 0 ? right : 0));
     std::string number =
         is_scientific ? scientific_text(exact, columns.fraction) : shortest_text(x, std::chars_format::fixed);
     std::size_t exponent = std::min(number.find('e'), number.size()), point = number.find('.');
@@ -254,7 +255,7 @@ class NumberFormat {
     else if constexpr (std::integral<T>) return std::to_string(x);
     else if constexpr (!std::floating_point<T>) return alone(printed(x));
     else {
-      if (!std::isfinite(x)) return text_of_odd(x);
+      if (!is_finite_number(x)) return text_of_odd(x);
       T size = std::abs(x);
       bool is_scientific = size != 0 && (size >= T(1e16) || size < T(1e-4));
       char buffer[64];
@@ -277,7 +278,7 @@ class NumberFormat {
   }
   template <class T>
   static std::string text_of_odd(T x) {
-    return std::isnan(x) ? "nan" : x < 0 ? "-inf" : "inf";
+    return is_nan_number(x) ? "nan" : x < 0 ? "-inf" : "inf";
   }
   static std::string padded(std::string text, std::size_t width) {
     return text.size() < width ? std::string(width - text.size(), ' ') + text : text;

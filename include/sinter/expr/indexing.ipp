@@ -264,7 +264,8 @@ inline Tensor fitted_to(const Tensor& value, const Shape& place, Location where)
   const int added = place.rank() - value.rank();
   bool fits = added >= 0;
   for (int i = 0; fits && i < value.rank(); ++i)
-    fits = identical(value.shape()[i], Dim(1)) || value.shape()[i] == place[i + added];
+    fits = identical(value.shape()[i], Dim(1)) || value.shape()[i] == place[i + added] ||
+           stretches(value.shape()[i], place[i + added]);
   if (!fits)
     throw ShapeError("at", "the value has shape " + value.shape().text() + ", the place " + place.text(), where,
                      "the value broadcasts: aligned at the right, each of its extents must be 1 or equal the place's");

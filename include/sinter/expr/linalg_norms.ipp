@@ -3,6 +3,7 @@
 
 #include <sinter/expr/linalg_norms.hpp>
 
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/linalg_complex.hpp>
 #include <sinter/expr/recording.hpp>
@@ -53,8 +54,8 @@ inline std::string order_text(NormOrder order) {
 }  // namespace detail
 
 SINTER_DECL Tensor vector_norm(const In& x, double order, Axes axes, Keep keep) {
-  if (std::isnan(order)) throw UserError("vector_norm", "the order is NaN", x.where);
-  if (order >= 0 || std::isinf(order)) return sinter::norm(x, axes, {.p = order, .keep = keep});
+  if (is_nan_number(order)) throw UserError("vector_norm", "the order is NaN", x.where);
+  if (order >= 0 || is_infinite_number(order)) return sinter::norm(x, axes, {.p = order, .keep = keep});
   const detail::Term size = expr_detail::absolute(expr_detail::floating(x));
   // The power of a 0 is infinite, and the norm 0: it is left out of the sum, so that derivatives are 0 too, and no NaN.
   const detail::Term is_zero = size == 0.0, has_zero(any(is_zero, axes, keep), x.where);
@@ -72,7 +73,7 @@ SINTER_DECL Tensor matrix_norm(const In& x, NormOrder order, Axes axes, Keep kee
   if (order.is(MatrixNorm::fro)) return vector_norm(t, 2, {rows, columns}, keep);
   const double p = order.number();
   if (!order.is_named() && std::abs(p) == 1) return detail::extreme_sum(t, rows, columns, p > 0, keep);
-  if (!order.is_named() && std::isinf(p)) return detail::extreme_sum(t, columns, rows, p > 0, keep);
+  if (!order.is_named() && is_infinite_number(p)) return detail::extreme_sum(t, columns, rows, p > 0, keep);
   if (!order.is_named() && std::abs(p) != 2)
     throw UserError("matrix_norm", "there is no norm of matrices of order " + detail::order_text(order), x.where,
                     "fro, nuc, 1, -1, 2, -2, inf and -inf are");

@@ -4,6 +4,7 @@
 #include <sinter/expr/matrices.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/recording.hpp>
 
@@ -130,7 +131,7 @@ namespace expr_detail {
 SINTER_DECL Tensor arange_of_numbers(double start, double stop, double step, TensorOptions options, Location where) {
   if (step == 0) throw ShapeError("arange", "step is 0", where);
   const double count = std::ceil((stop - start) / step);
-  if (!(std::abs(count) <= 0x1p60) || !std::isfinite(start) || !std::isfinite(step))
+  if (!(std::abs(count) <= 0x1p60) || !is_finite_number(start) || !is_finite_number(step))
     throw ShapeError("arange",
                      "from " + std::to_string(start) + " to " + std::to_string(stop) + " by " + std::to_string(step) +
                          " has no number of elements",

@@ -4,6 +4,7 @@
 #include <sinter/expr/products.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/contract.hpp>
 #include <sinter/expr/einsum.hpp>
@@ -287,7 +288,7 @@ SINTER_DECL Tensor cdist(const In& a, const In& b, double p) {
   const Tensor gap = unsqueeze(In(pair.a, a.where), -2) - unsqueeze(In(pair.b, a.where), -3);
   if (p == 0) return sum(In(cast(In(Tensor(gap != 0)), gap.dtype()), a.where), -1);
   if (p == 1) return sum(In(abs(gap), a.where), -1);
-  if (std::isinf(p)) return amax(In(abs(gap), a.where), -1);
+  if (is_infinite_number(p)) return amax(In(abs(gap), a.where), -1);
   const Tensor total = sum(In(p == 2 ? Tensor(square(gap)) : Tensor(pow(abs(gap), p)), a.where), -1);
   const Tensor is_zero = total == 0,
                positive = where(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite

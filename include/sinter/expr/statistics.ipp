@@ -3,6 +3,7 @@
 
 #include <sinter/expr/statistics.hpp>
 
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/elementwise.hpp>
 #include <sinter/expr/host.hpp>
@@ -307,9 +308,9 @@ inline Agreement agreement(const In& a, const In& b, const Tensor& agrees) {
   };
   const std::vector<double> p = read(x), q = read(y);
   const auto gap_at = [&](std::size_t i) {
-    return std::isnan(p[i]) || std::isnan(q[i]) ? std::numeric_limits<double>::infinity()
-           : p[i] == q[i]                       ? 0
-                                                : std::fabs(p[i] - q[i]);
+    return is_nan_number(p[i]) || is_nan_number(q[i]) ? std::numeric_limits<double>::infinity()
+           : p[i] == q[i]                             ? 0
+                                                      : std::fabs(p[i] - q[i]);
   };
   out.elements = static_cast<std::int64_t>(is_close.size());
   std::size_t worst = 0;

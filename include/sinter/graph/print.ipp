@@ -3,6 +3,7 @@
 
 #include <sinter/graph/print.hpp>
 
+#include <sinter/base/number_kind.hpp>
 #include <sinter/graph/attrs.ipp>
 #include <sinter/graph/builder.hpp>
 
@@ -18,7 +19,7 @@ namespace graph_detail {
 template <class T>
 std::string number_text(T value) {
   if constexpr (std::is_floating_point_v<T>)
-    if (std::isnan(value)) return std::signbit(value) ? "-nan" : "nan";
+    if (is_nan_number(value)) return has_sign_bit(value) ? "-nan" : "nan";
   char buffer[40];
   const auto end = std::to_chars(buffer, buffer + sizeof buffer, value).ptr;
   return std::string(buffer, end);

@@ -4,6 +4,7 @@
 #include <sinter/ops/ctc.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/batch.hpp>
 
@@ -157,7 +158,7 @@ void run_ctc_loss(HostCall& call) {
   const bool zero_infinity = call.attrs[ops::CtcLoss::zero_infinity];
   for_each_sequence(call, ctc_states(call), [&](std::int64_t i, double* row) {
     const double loss = ctc_sequence<T>(call, i, blank).loss(row);
-    call.out[0].as<T>()[i] = static_cast<T>(zero_infinity && std::isinf(loss) ? 0 : loss);
+    call.out[0].as<T>()[i] = static_cast<T>(zero_infinity && is_infinite_number(loss) ? 0 : loss);
   });
 }
 template <class T>
@@ -171,7 +172,7 @@ void run_ctc_gradient(HostCall& call) {
   for_each_sequence(call, states * as_index(steps + 1), [&](std::int64_t i, double* memory) {
     const CtcSequence<T> sequence = ctc_sequence<T>(call, i, blank);
     T* gradient = out + i * classes;
-    if (!std::isinf(sequence.subtract_posterior(memory + states, memory, gradient)) || zero_infinity) return;
+    if (!is_infinite_number(sequence.subtract_posterior(memory + states, memory, gradient)) || zero_infinity) return;
     for (std::int64_t step = 0; step < sequence.steps; ++step)
       std::fill_n(gradient + step * sequence.step_stride, classes, std::numeric_limits<T>::quiet_NaN());
   });

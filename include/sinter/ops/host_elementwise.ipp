@@ -4,6 +4,7 @@
 #include <sinter/ops/host_elementwise.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/batch.hpp>
 #include <sinter/ops/incomplete_gamma.hpp>
@@ -59,7 +60,7 @@ inline std::int64_t greatest_common_divisor(std::int64_t a, std::int64_t b) {
 
 /// K_n(x) e^x for x > 25, n of 0 and 1: Hankel's series (DLMF 10.40.2), whose terms fall to e^(-2 x).
 inline Extended scaled_bessel_k_far(int order, Extended x) {
-  if (std::isinf(x)) return 0;
+  if (is_infinite_number(static_cast<double>(x))) return 0;
   Extended term = 1, sum = 1;
   for (int k = 1; k < 60 && std::abs(term) > 1e-21L; ++k) {
     const auto odd = static_cast<Extended>(2 * k - 1);
@@ -104,7 +105,7 @@ inline Extended bessel_k_near(int order, Extended x) {
   return order == 0 ? sum : 1 / x + x / 2 * sum;
 }
 inline double bessel_k(int order, double x, bool is_scaled) {
-  if (std::isnan(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (is_nan_number(x) || x < 0) return std::numeric_limits<double>::quiet_NaN();
   if (x == 0) return std::numeric_limits<double>::infinity();
   if (x > 750 && !is_scaled) return 0;  // less than half of the least number
   const Extended wide = x;
@@ -162,7 +163,7 @@ inline double log_factorial(double k) {
 /// Few are expected: as many as uniform numbers can be multiplied before the product is below e^-rate. Many:
 /// transformed rejection with squeeze (PTRS; Hoermann 1993).
 inline double poisson_sample(double rate, ElementGenerator random) {
-  if (std::isnan(rate) || rate < 0 || std::isinf(rate)) return std::numeric_limits<double>::quiet_NaN();
+  if (is_nan_number(rate) || rate < 0 || is_infinite_number(rate)) return std::numeric_limits<double>::quiet_NaN();
   if (rate < 10) {
     const double limit = std::exp(-rate);
     double count = 0;
@@ -205,13 +206,13 @@ inline double binomial_sample_of_half(double n, double p, ElementGenerator rando
   }
 }
 inline double binomial_sample(double n, double p, ElementGenerator random) {
-  if (!(n >= 0) || std::isinf(n) || n != std::floor(n) || !(p >= 0 && p <= 1))
+  if (!(n >= 0) || is_infinite_number(n) || n != std::floor(n) || !(p >= 0 && p <= 1))
     return std::numeric_limits<double>::quiet_NaN();
   return p <= 0.5 ? binomial_sample_of_half(n, p, random) : n - binomial_sample_of_half(n, 1 - p, random);
 }
 /// Marsaglia and Tsang 2000; below 1 by way of the next parameter.
 inline double gamma_sample(double alpha, ElementGenerator random) {
-  if (!(alpha > 0) || std::isinf(alpha)) return std::numeric_limits<double>::quiet_NaN();
+  if (!(alpha > 0) || is_infinite_number(alpha)) return std::numeric_limits<double>::quiet_NaN();
   const double boost = alpha < 1 ? std::pow(random.uniform(), 1 / alpha) : 1;
   const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   for (;;) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/ops/coefficients.hpp>
 
 #include <array>
@@ -125,10 +126,11 @@ inline Extended temme_gamma(Extended a, Extended x, bool is_upper) {
 
 /// P(a, x), or Q(a, x) = 1 - P(a, x).
 inline double incomplete_gamma(double a, double x, bool is_upper) {
-  if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0 || (a == 0 && x == 0) || (std::isinf(a) && std::isinf(x)))
+  if (is_nan_number(a) || is_nan_number(x) || a < 0 || x < 0 || (a == 0 && x == 0) ||
+      (is_infinite_number(a) && is_infinite_number(x)))
     return std::numeric_limits<double>::quiet_NaN();
-  if (x == 0 || std::isinf(a)) return is_upper ? 1 : 0;
-  if (a == 0 || std::isinf(x)) return is_upper ? 0 : 1;
+  if (x == 0 || is_infinite_number(a)) return is_upper ? 1 : 0;
+  if (a == 0 || is_infinite_number(x)) return is_upper ? 0 : 1;
   const Extended wide = a, at = x;
   if (a > 200 && x > 0.35 * a && x < 2.3 * a) return static_cast<double>(temme_gamma(wide, at, is_upper));
   if (a < 1 && x < 1.1)
@@ -139,8 +141,8 @@ inline double incomplete_gamma(double a, double x, bool is_upper) {
 }
 /// The derivative of P by x: x^(a - 1) e^-x / gamma(a).
 inline double incomplete_gamma_slope(double a, double x) {
-  if (std::isnan(a) || std::isnan(x) || a < 0 || x < 0) return std::numeric_limits<double>::quiet_NaN();
-  if (a == 0 || std::isinf(a) || std::isinf(x)) return 0;
+  if (is_nan_number(a) || is_nan_number(x) || a < 0 || x < 0) return std::numeric_limits<double>::quiet_NaN();
+  if (a == 0 || is_infinite_number(a) || is_infinite_number(x)) return 0;
   if (x == 0) return a < 1 ? std::numeric_limits<double>::infinity() : a == 1 ? 1 : 0;
   const Extended wide = a, at = x;
   return static_cast<double>(gamma_density(wide, at) * wide / at);

@@ -5,6 +5,7 @@
 
 #include <sinter/base/eigen.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/graph/attrs.hpp>
 #include <sinter/ops/linalg.hpp>
@@ -421,7 +422,7 @@ void qr_of_all(HostCall& call, QrMode mode) {
 /// Whether each number is finite; a decomposition that iterates would not end, or give anything, on others.
 template <class T>
 bool is_finite(const T* values, std::int64_t count) {
-  return std::all_of(values, values + count, [](T value) { return std::isfinite(value); });
+  return std::all_of(values, values + count, [](T value) { return is_finite_number(value); });
 }
 /// The first failed matrix among those that threads report.
 class FirstFailed {

@@ -3,6 +3,7 @@
 
 #include <sinter/ops/matrix_exp_host.hpp>
 
+#include <sinter/base/number_kind.hpp>
 #include <sinter/ops/linalg_host.ipp>
 
 #include <array>
@@ -35,7 +36,7 @@ void exponential(const T* from, T* to, std::int64_t n) {
   using Matrix = RowMatrix<double>;
   Matrix a = eigen::Map<const RowMatrix<T>>(from, n, n).template cast<double>();
   const double norm = a.cwiseAbs().colwise().sum().maxCoeff();
-  if (!std::isfinite(norm)) {
+  if (!is_finite_number(norm)) {
     std::fill_n(to, n * n, std::numeric_limits<T>::quiet_NaN());
     return;
   }

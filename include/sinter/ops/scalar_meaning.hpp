@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/tensor/dtype.hpp>
 
 #include <cmath>
@@ -50,11 +51,11 @@ inline std::int64_t integer_of(double x, DType dtype) {
 /// The smaller and the larger, IEEE 754-2019's minimum and maximum: NaN wins, and -0 is less than +0.
 template <std::floating_point T>
 T minimum(T a, T b) {
-  return a < b || a != a || (a == b && std::signbit(a)) ? a : b;
+  return a < b || a != a || (a == b && has_sign_bit(a)) ? a : b;
 }
 template <std::floating_point T>
 T maximum(T a, T b) {
-  return a > b || a != a || (a == b && std::signbit(b)) ? a : b;
+  return a > b || a != a || (a == b && has_sign_bit(b)) ? a : b;
 }
 
 /// a - b * floor(a / b), exact: it has the sign of b, a zero that of a (as in PyTorch).
@@ -100,7 +101,7 @@ T gelu(T x) {
 /// Phi(x) + x * phi(x) with phi the normal density.
 template <std::floating_point T>
 T gelu_slope(T x) {
-  if (std::isinf(x)) return x > 0 ? T(1) : -T(0);
+  if (is_infinite_number(x)) return x > 0 ? T(1) : -T(0);
   using W = Wider<T>;
   const W wide = x, density = std::exp(wide * wide / -2) * (std::numbers::inv_sqrtpi_v<W> / std::numbers::sqrt2_v<W>);
   return static_cast<T>(normal_distribution(wide) + wide * density);

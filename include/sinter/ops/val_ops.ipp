@@ -163,14 +163,16 @@ SINTER_DECL Val sum_to_shape(Val x, const Shape& shape) {
   if (added < 0) return x;  // narrower than `shape`: nothing to sum
   IntVector stretched;
   for (int i = 0; i < from.rank(); ++i)
-    if (i < added || (ops_detail::is_one(shape[i - added]) && !ops_detail::is_one(from[i]))) stretched.push_back(i);
+    if (i < added || stretches(shape[i - added], from[i])) stretched.push_back(i);
   return expand(reshape(sum(x, stretched),
                         [&] {
                           // What the sum left, with 1 for each stretched axis of `shape`; elsewhere x may still be
                           // narrower than `shape`.
                           Shape left;
-                          for (int i = 0; i < shape.rank(); ++i)
-                            left.push_back(ops_detail::is_one(shape[i]) ? Dim(1) : from[i + added]);
+                          for (int i = 0; i < shape.rank(); ++i) {
+                            const bool is_one = ops_detail::is_one(shape[i]) || stretches(shape[i], from[i + added]);
+                            left.push_back(is_one ? Dim(1) : from[i + added]);
+                          }
                           return left;
                         }()),
                 shape);

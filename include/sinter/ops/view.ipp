@@ -53,7 +53,8 @@ SINTER_DECL Type Expand::infer(const InferArgs& args) {
   const Shape& to = args.attrs.shape;
   const int added = to.rank() - from.rank();
   bool fits = added >= 0;
-  for (int i = 0; fits && i < from.rank(); ++i) fits = ops_detail::is_one(from[i]) || from[i] == to[i + added];
+  for (int i = 0; fits && i < from.rank(); ++i)
+    fits = ops_detail::is_one(from[i]) || from[i] == to[i + added] || stretches(from[i], to[i + added]);
   if (!fits)
     throw ShapeError(args.op, from.text() + " does not stretch to " + to.text(), args.where,
                      "aligned at the right, each extent must be 1 or equal the wanted one");

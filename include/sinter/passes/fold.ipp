@@ -3,6 +3,7 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/fold.hpp>
 
@@ -80,7 +81,7 @@ inline Value fold_reduction(Rewriter& rewriter, Value value) {
   const auto prim = static_cast<Prim>(node.op->reduction);
   const double number = is_floating(literal->dtype) ? literal->real : static_cast<double>(literal->integer);
   bool is_kept =
-      (prim == Prim::reduce_add && number == 0 && !std::signbit(number)) || (prim == Prim::reduce_mul && number == 1);
+      (prim == Prim::reduce_add && number == 0 && !has_sign_bit(number)) || (prim == Prim::reduce_mul && number == 1);
   if (prim == Prim::reduce_min || prim == Prim::reduce_max)
     is_kept = is_surely_nonempty(rewriter.builder().type(node.inputs[0]).shape, rewriter.builder().graph().symbols());
   return is_kept ? full_like(rewriter, *literal, value) : Value{};

@@ -4,6 +4,7 @@
 #include <sinter/passes/recognise_attention.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/dce.hpp>
@@ -104,7 +105,7 @@ class AttentionFinder {
     if (!is_product && node.op != &op_info<ops::Div>) return std::nullopt;
     for (std::size_t other = is_product ? 0 : 1; other < 2; ++other)
       if (const std::optional<double> number = number_of(node.inputs[other])) {
-        if (!std::isfinite(*number) || *number == 0) return std::nullopt;
+        if (!is_finite_number(*number) || *number == 0) return std::nullopt;
         value = node.inputs[1 - other];
         return is_product ? *number : 1 / *number;
       }

@@ -4,6 +4,7 @@
 #include <sinter/passes/simplify.hpp>
 
 #include <sinter/base/fork.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/canonicalise.hpp>
 #include <sinter/passes/evaluate.hpp>
@@ -29,7 +30,7 @@ inline bool not_floating(const Match& m) { return !floating(m); }
 /// does.
 inline bool has_exact_reciprocal(const Match& m) {
   const Literal literal = m.literal(c);
-  if (!is_floating(literal.dtype) || literal.real == 0 || !std::isfinite(literal.real)) return false;
+  if (!is_floating(literal.dtype) || literal.real == 0 || !is_finite_number(literal.real)) return false;
   int exponent = 0;
   if (std::fabs(std::frexp(literal.real, &exponent)) != 0.5) return false;
   const int limit = -std::ilogb(row(literal.dtype).smallest());

@@ -4,6 +4,7 @@
 #include <sinter/solvers/quad.hpp>
 
 #include <sinter/autodiff/vmap.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/control/control.hpp>
 #include <sinter/solvers/common.hpp>
@@ -172,7 +173,7 @@ inline Quadrature solve_with_rule(const Integrand& q, const QuadArguments& args)
 // ---- what is given
 
 inline bool is_infinite(const In& x) {
-  return !x.leaf.value && x.leaf.kind == DTypeClass::floating && std::isinf(x.leaf.number);
+  return !x.leaf.value && x.leaf.kind == DTypeClass::floating && is_infinite_number(x.leaf.number);
 }
 /// A bound as a scalar of the common dtype; infinite ones are 0 and not read.
 inline Tensor bound_of(const In& x, DType dtype, Device device) {

@@ -99,6 +99,9 @@ class Shape {
 
 std::ostream& operator<<(std::ostream& out, const Shape& shape);
 
+/// Does an axis of extent `from` stretch to `to`? A computed extent that is 1 in this call does, as the number 1. It is a
+/// matter of the graph: the symbols in it are read, and so are numbers in this version of the function.
+bool stretches(Dim from, Dim to);
 /// The NumPy broadcast of two shapes: an extent of 1 stretches. Throws ShapeError naming `op`.
 Shape broadcast(const Shape& a, const Shape& b, std::string_view op, Location where = {});
 /// Negative axes resolved, range checked. Throws IndexError.

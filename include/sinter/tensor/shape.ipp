@@ -85,6 +85,16 @@ SINTER_DECL void Shape::throw_axis(int axis) const {
 
 SINTER_DECL std::ostream& operator<<(std::ostream& out, const Shape& shape) { return out << shape.text(); }
 
+SINTER_DECL bool stretches(Dim from, Dim to) {
+  if (from.is_static()) return from.value() == 1 && !(to.is_static() && to.value() == 1);
+  if (from.as_symbol() >= 0 || SymbolScope::current() == nullptr) return false;  // symbols stand for 2 and more
+  if (from == to || from != Dim(1)) return false;
+  std::vector<SymbolId> used;
+  from.collect_symbols(used);
+  for (const SymbolId id : used) static_cast<void>(Dim::symbol(id).value());
+  return true;
+}
+
 SINTER_DECL Shape broadcast(const Shape& a, const Shape& b, std::string_view op, Location where) {
   if (identical(a, b)) return a;
   int rank = std::max(a.rank(), b.rank());
@@ -96,6 +106,8 @@ SINTER_DECL Shape broadcast(const Shape& a, const Shape& b, std::string_view op,
     if (a_is_one) out.push_back(db);
     else if (b_is_one || identical(da, db) || da == db)
       out.push_back(da.is_static() ? da : db.is_static() && !b_is_one ? db : da);
+    else if (stretches(da, db)) out.push_back(db);
+    else if (stretches(db, da)) out.push_back(da);
     else
       throw ShapeError(
           op, "shapes " + a.text() + " and " + b.text() + " do not broadcast", where,

@@ -135,10 +135,9 @@ SINTER_DECL void cpp_detail::export_function(const FunctionState& function, cons
     throw UserError(
         "export_cpp", "no graph was traced of the function", file.where,
         "is compilation off (SINTER_DISABLE, a stance), or is a gradient wanted through a disabled function?");
-  for (const SavedPart& part : jit_detail::parts_of({entry->result_shape.get(), entry->call_types->result}))
-    if (part.kind != SavedPart::Kind::value)
-      throw UserError("export_cpp", "the function returns a number, an extent or a std::vector", file.where,
-                      "return Tensors alone, several in a tuple or a struct");
+  if (!jit_detail::holds_values_alone(*entry->call_types->result))
+    throw UserError("export_cpp", "the function returns a number, text or an extent besides Tensors", file.where,
+                    "return Tensors alone, several in a tuple, a container or a struct");
   io::cpp_detail::check_devices(entry->specialised, file);
   std::size_t parameters = 0, variables = 0;
   std::vector<io::cpp_detail::ExportedInput> of_leaf, inputs;

@@ -199,10 +199,9 @@ SINTER_DECL void onnx_detail::export_function(const FunctionState& function, con
     throw UserError(
         "export_onnx", "no graph was traced of the function", file.where,
         "is compilation off (SINTER_DISABLE, a stance), or is a gradient wanted through a disabled function?");
-  for (const SavedPart& part : jit_detail::parts_of({entry->result_shape.get(), entry->call_types->result}))
-    if (part.kind != SavedPart::Kind::value)
-      throw UserError("export_onnx", "the function returns a number or an extent besides Tensors", file.where,
-                      "return Tensors alone");
+  if (!jit_detail::holds_values_alone(*entry->call_types->result))
+    throw UserError("export_onnx", "the function returns a number, text or an extent besides Tensors", file.where,
+                    "return Tensors alone, several in a tuple, a container or a struct");
   std::size_t given = 0, variables = 0;
   std::vector<io::onnx_detail::ExportedInput> of_leaf, inputs;
   for (const LeafSpec& leaf : entry->guards.leaves) {

@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/complex.hpp>
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/host.hpp>
@@ -321,8 +322,8 @@ inline std::string failure_of(const Graph& graph, std::span<const Tensor> inputs
 }
 
 inline std::string number_text(double x, DType dtype) {
-  if (std::isnan(x)) return "NAN";
-  if (std::isinf(x)) return x > 0 ? "INFINITY" : "-INFINITY";
+  if (is_nan_number(x)) return "NAN";
+  if (is_infinite_number(x)) return x > 0 ? "INFINITY" : "-INFINITY";
   std::array<char, 40> text{};
   if (is_floating(dtype)) std::snprintf(text.data(), text.size(), dtype == DType::f64 ? "%.17g" : "%.9g", x);
   else std::snprintf(text.data(), text.size(), "%lld", static_cast<long long>(x));
@@ -374,10 +375,10 @@ SINTER_DECL double distance(const Tensor& found, const Tensor& wanted) {
   const std::vector<double> a = minify_detail::elements_of(found), b = minify_detail::elements_of(wanted);
   double most = 0, largest = 0;
   for (std::size_t i = 0; i < a.size(); ++i) {
-    if (std::isfinite(b[i])) largest = std::max(largest, std::abs(b[i]));
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (is_finite_number(b[i])) largest = std::max(largest, std::abs(b[i]));
+    if (is_nan_number(a[i]) && is_nan_number(b[i])) continue;
     if (a[i] == b[i]) continue;
-    if (!std::isfinite(a[i]) || !std::isfinite(b[i])) return infinite;
+    if (!is_finite_number(a[i]) || !is_finite_number(b[i])) return infinite;
     most = std::max(most, std::abs(a[i] - b[i]));
   }
   if (most == 0 && minify_detail::differs_by_bits(found, wanted)) most = 1;

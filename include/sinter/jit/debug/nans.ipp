@@ -4,6 +4,7 @@
 #include <sinter/jit/debug/nans.hpp>
 
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/jit/backends.hpp>
@@ -54,8 +55,8 @@ inline BadElement first_bad(const Tensor& value, std::uint8_t wanted) {
       const T* elements = static_cast<const T*>(dense->data());
       for (std::int64_t i = 0; i < count; ++i) {
         const auto x = static_cast<double>(static_cast<tensor_detail::Computed<T>>(elements[i]));
-        if (std::isnan(x) && (wanted & nans) != 0) return {i / width, true};
-        if (std::isinf(x) && (wanted & infs) != 0) return {i / width, false};
+        if (is_nan_number(x) && (wanted & nans) != 0) return {i / width, true};
+        if (is_infinite_number(x) && (wanted & infs) != 0) return {i / width, false};
       }
     }
     return {};

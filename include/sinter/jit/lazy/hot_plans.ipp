@@ -4,6 +4,7 @@
 #include <sinter/jit/lazy/hot_plans.hpp>
 
 #include <sinter/base/context.hpp>
+#include <sinter/base/number_kind.hpp>
 
 #include <array>
 #include <cmath>
@@ -57,8 +58,8 @@ SINTER_DECL HotPath path_of(const Graph& graph, const PlanTimes& times, std::int
   path.is_fused = is_fused;
   path.is_dynamic = is_dynamic;
   path.compile_ms = times.compile_ms;
-  path.before_ms = std::isfinite(times.before_ms) ? times.before_ms : 0;
-  path.after_ms = std::isfinite(times.after_ms) ? times.after_ms : 0;
+  path.before_ms = is_finite_number(times.before_ms) ? times.before_ms : 0;
+  path.after_ms = is_finite_number(times.after_ms) ? times.after_ms : 0;
   return path;
 }
 

@@ -124,6 +124,8 @@ class Snapshot {
 
 /// The static parts of a result, in order.
 std::vector<SavedPart> parts_of(tree::View result);
+/// Are they Tensors, Scalars and Variables, but for the sizes and keys of the containers that hold them?
+bool holds_values_alone(const tree::Layout& layout);
 /// Throws UserError for a node whose function cannot be found again in another process.
 void check_savable(const Graph& graph, Location where);
 

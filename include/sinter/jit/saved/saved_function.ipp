@@ -91,6 +91,35 @@ SINTER_DECL std::vector<SavedPart> parts_of(tree::View result) {
   return std::move(collect.parts);
 }
 
+inline bool holds_values_alone(const tree::Layout& layout, std::vector<const tree::Layout*>& above) {
+  using tree::Kind;
+  switch (layout.kind) {
+    case Kind::tensor:
+    case Kind::scalar:
+    case Kind::variable: return true;
+    case Kind::dim:
+    case Kind::number:
+    case Kind::text:
+    case Kind::none: return false;
+    case Kind::elements:
+    case Kind::optional:
+    case Kind::map:
+    case Kind::fields: break;
+  }
+  if (std::ranges::find(above, &layout) != above.end()) return true;  // a type that contains itself
+  above.push_back(&layout);
+  const std::uint32_t count = layout.kind == Kind::fields ? layout.count : layout.kind == Kind::map ? 2 : 1;
+  bool all = true;
+  for (std::uint32_t i = layout.kind == Kind::map ? 1 : 0; i < count; ++i)
+    all = all && holds_values_alone(*layout.parts[i], above);
+  above.pop_back();
+  return all;
+}
+SINTER_DECL bool holds_values_alone(const tree::Layout& layout) {
+  std::vector<const tree::Layout*> above;
+  return holds_values_alone(layout, above);
+}
+
 // ---- what can be saved
 
 SINTER_DECL void check_savable(const Graph& graph, Location where) {

@@ -4,6 +4,7 @@
 #include <sinter/backend/cuda/source/library.hpp>
 #include <sinter/backend/cuda/source/product.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 
 #include <cmath>
 #include <utility>
@@ -80,7 +81,7 @@ class EpilogueReader {
   /// By 0 the library would not multiply at all, and NaN would be lost.
   bool is_scale(InstId id) const {
     const Inst& inst = bound_.inst(id);
-    return inst.prim == Prim::immediate && std::isfinite(inst.number()) && inst.number() != 0;
+    return inst.prim == Prim::immediate && is_finite_number(inst.number()) && inst.number() != 0;
   }
   cuda::LibraryProduct::Matrix matrix(std::uint16_t access) const {
     cuda::LibraryProduct::Matrix m;

@@ -12,6 +12,7 @@
 #include <sinter/backend/x86/contraction/quantized_tiles.hpp>
 #include <sinter/backend/x86/contraction/rounded_rows.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/number_kind.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/quantized.hpp>
@@ -322,7 +323,7 @@ struct IntegerRows {
 inline void round_row(IntegerRows& rows, const PackedWeight& w, std::int64_t row, const float* x, std::int64_t k,
                       std::int8_t* rounded) {
   const float largest = largest_magnitude(x, k);
-  const bool is_finite = std::isfinite(largest);
+  const bool is_finite = is_finite_number(largest);
   const float quotient = largest / 127, scale = quotient > 0 ? quotient : 1;
   rows.scale[as_index(row)] = is_finite ? scale : std::nanf("");
   if (is_finite) round_to_bytes(rounded, x, k, scale);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <sinter/base/config.hpp>
+#include <sinter/base/number_kind.hpp>
 
 #include <immintrin.h>
 
@@ -29,7 +30,7 @@ SINTER_AVX2 inline float largest_magnitude(const float* x, std::int64_t count) {
   _mm256_storeu_ps(lanes, largest);
   for (const float lane : lanes) result = lane > result ? lane : result;
   for (; i < count; ++i) {
-    if (!std::isfinite(x[i])) return infinity;
+    if (!is_finite_number(x[i])) return infinity;
     result = std::abs(x[i]) > result ? std::abs(x[i]) : result;
   }
   return result;
