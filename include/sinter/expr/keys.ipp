@@ -187,7 +187,7 @@ SINTER_DECL Tensor beta(const In& a, const In& b) {
   const auto [x, y] = detail::together(first, second);
   const Term log_x = detail::log_gamma_number(x);
   const Term odds = log_x - detail::log_gamma_number(y);
-  return cast(Term(sigmoid(Tensor(odds)), a.where), promote(first.dtype(), second.dtype()));
+  return cast(Term(sigmoid(Tensor(odds)), a.where), expr_detail::common_dtype(a, first, b, second, "beta"));
 }
 SINTER_DECL Tensor dirichlet(const In& alpha) {
   const detail::Term given = detail::floating_parameter(alpha, "dirichlet", "alpha");

@@ -23,9 +23,7 @@ struct Parameters {
 };
 inline Parameters parameters_of(const In& a, const In& b, std::string_view op) {
   const Term first = floating(operand_beside(a, b)), second = floating(operand_beside(b, a));
-  const DType dtype = !a.leaf.value   ? second.dtype()
-                      : !b.leaf.value ? first.dtype()
-                                      : promote(first.dtype(), second.dtype(), op, a.where);
+  const DType dtype = common_dtype(a, first, b, second, op);
   const Term& placed = a.leaf.value ? first : second;
   return {first,
           second,
