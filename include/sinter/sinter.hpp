@@ -25,6 +25,7 @@
 #include <sinter/expr/keys.hpp>
 #include <sinter/expr/pooling.hpp>
 #include <sinter/expr/quantization.hpp>
+#include <sinter/expr/sampling.hpp>
 #include <sinter/io/checkpoint.hpp>
 #include <sinter/io/function_file.hpp>
 #include <sinter/io/gguf.hpp>

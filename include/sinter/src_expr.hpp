@@ -40,6 +40,7 @@
 #include <sinter/expr/quantization.ipp>
 #include <sinter/expr/resample.ipp>
 #include <sinter/expr/resample_places.ipp>
+#include <sinter/expr/sampling.ipp>
 #include <sinter/expr/shapes.ipp>
 #include <sinter/expr/special.ipp>
 #include <sinter/expr/statistics.ipp>

@@ -10,33 +10,29 @@ import pathlib
 import re
 import sys
 
-RANDOM = "random: its moments are tested"
+RANDOM = "random: 32 sets of parameters against SciPy in tests/unit/random_cases.hpp, derivatives beside them"
+DROPPED = "random: moments, and what is kept, are tested"
 SAME = "another name of one that is in the table"
 READS = "gives no tensor"
-EIGEN = "in any order, vectors up to a phase: tests/unit/linalg_complex_test.cpp, beside PyTorch's"
 FOURIER = "compared with PyTorch, gradients too, by tests/unit/fft_test.cpp"
 FUNCTIONS = {
-    RANDOM: """rand randn rand_like randn_like uniform normal log_normal cauchy laplace exponential geometric bernoulli poisson standard_gamma
-        randint randperm multinomial dropout feature_dropout alpha_dropout
-        feature_alpha_dropout gumbel_softmax rrelu_training truncated_normal student_t beta dirichlet binomial
-        multivariate_normal permutation choice""",
-    "sums of whole numbers, and products of widened ones: tests/unit/quantization_test.cpp": "integer_matmul scaled_matmul",
-    "numbers of PyTorch: tests/unit/quantization_test.cpp": """quantize dequantize fake_quantize choose_quantization pack_int4
-        unpack_int4 quantize_weight quantized_weight quantized_matmul""",
+    RANDOM: """rand randn uniform normal log_normal cauchy laplace exponential geometric bernoulli poisson gamma standard_gamma
+        randint randperm multinomial categorical truncated_normal student_t beta dirichlet binomial multivariate_normal
+        permutation choice bits""",
+    DROPPED: """rand_like randn_like dropout feature_dropout alpha_dropout feature_alpha_dropout gumbel_softmax rrelu_training""",
     "keys of random numbers: tests/unit/random_keys_test.cpp": "key split_many fold_in with_key",
     SAME: "left_shift right_shift swapaxes swapdims moveaxis unstack cat",
     READS: "allclose array_equal eval set_default_device manual_seed list_ops",
     "a value as it is, or a copy on another device": "to_device",
     "any operation by its name: tests/unit/by_name_test.cpp": "call",
-    EIGEN: "linalg::eig linalg::eigvals",
     FOURIER: """fft::fft fft::fft2 fft::fftn fft::fftshift fft::hfft fft::hfft2 fft::hfftn fft::ifft fft::ifft2 fft::ifftn
-        fft::ifftshift fft::ihfft fft::ihfft2 fft::ihfftn fft::irfft fft::irfft2 fft::irfftn fft::rfft fft::rfft2 fft::rfftn fft::fftfreq
-        fft::rfftfreq fft::fftconvolve fft::stft fft::istft""",
+        fft::ifftshift fft::ihfft fft::ihfft2 fft::ihfftn fft::irfft fft::irfft2 fft::irfftn fft::rfft fft::rfft2 fft::rfftn
+        fft::stft fft::istft""",
     "assignment to a part: select_scatter, slice_scatter and diagonal_scatter go through it": "update",
 }
 # Names of docs/op_coverage.md without a row of their own.
 TORCH = {
-    RANDOM: """bernoulli cauchy exponential geometric log_normal multinomial normal uniform rand_like randint randn randn_like
+    DROPPED: """bernoulli cauchy exponential geometric log_normal multinomial normal uniform rand_like randint randn randn_like
         nn.functional.alpha_dropout nn.functional.dropout nn.functional.dropout2d nn.functional.dropout3d
         nn.functional.feature_alpha_dropout randint_like""",
     "what they are without _copy, or a value as it is": """H T mH mT t t_copy transpose_copy permute_copy expand_copy squeeze_copy
@@ -48,7 +44,6 @@ TORCH = {
         scalar_tensor resize_ resize_as_ as_strided_scatter""",
     FOURIER: """fft.fft fft.fft2 fft.fftn fft.hfft fft.hfft2 fft.hfftn fft.ifft fft.ifft2 fft.ifftn fft.ihfft fft.ihfft2 fft.ihfftn
         fft.irfft fft.irfft2 fft.irfftn fft.rfft fft.rfft2 fft.rfftn istft stft""",
-    EIGEN: "linalg.eig linalg.eigvals",
     "gives no tensor": "allclose item equal broadcast_shapes",
     "given a size: `size=` of the row `nonzero`": "nonzero_static",
     "f8 by f8, beside products of f64: tests/unit/quantization_test.cpp": "torch._scaled_mm torch._scaled_mm_v2",
@@ -95,16 +90,26 @@ def listed(table):
 
 
 def least_of(row):
-    """How many cases it must have; singular and nearly singular ones are among those of matrices."""
-    is_linear_algebra = row.removeprefix("complex ").startswith("linalg.") or row in ("multi_dot", "matrix_power", "cross")
-    return 30 if is_linear_algebra else 20
+    """How many cases it must have: more of linear algebra, signals, quantised numbers; singular and nearly singular matrices
+    are among those of matrices."""
+    return 30 if row.removeprefix("complex ").startswith("linalg.") or row in MANY else 20
 
 
-def fourier_counts(project):
-    """Cases by function, of which each is a line."""
-    text = (project / "tests" / "unit" / "fft_values.hpp").read_text()
-    names = [line.split(" ")[0] for line in text[text.index('R"(') + 3:text.index(')"')].splitlines()]
-    return {name: names.count(name) for name in names}
+def problems_of_lists(project):
+    """Where the cases of a function are a list of tests/unit, a line each: 30 of them at least."""
+    problems = []
+    for page, wanted in LISTS.items():
+        lines = (project / "tests" / "unit" / page).read_text().splitlines()
+        names = [line[line.find('R"(') + 3 if 'R"(' in line else 0:].split(" ")[0] for line in lines]
+        problems += [f"{name} has {names.count(name)} cases in tests/unit/{page}"
+                     for name in sorted(set(wanted)) if names.count(name) < 30]
+    return problems
+
+
+def solvers(project):
+    """Names of functions that end in options, or in the ends of a spline."""
+    texts = [path.read_text() for path in sorted((project / "include" / "sinter" / "solvers").glob("*.hpp"))]
+    return set(re.findall(r"^[A-Z]\w* (\w+)\((?:.*\n)??.*(?:Options options = \{\}|SplineEnds ends = .*)\)", "\n".join(texts), re.MULTILINE))
 
 
 def public_functions(folder):
@@ -155,7 +160,8 @@ def main():
     problems += [f"{name} has no row in the table" for name in sorted(set(headers) - rows)]
     problems += [f"{name} has no cases" for name in sorted(rows - set(headers) - {name for name in rows if name in FAMILIES})]
     problems += [f"{name} has {count} cases" for name, count in counts.items() if count < least_of(name)]
-    problems += [f"{name} has {count} cases in tests/unit/fft_values.hpp" for name, count in fourier_counts(project).items() if count < 30]
+    problems += problems_of_lists(project)
+    problems += [f"solvers::{name} has no family of problems in SOLVERS" for name in sorted(solvers(project) ^ set(SOLVERS))]
     credited = {name for line in headers.values() for name in line[line.index(" torch=") + 7:].split(",")}
     compared = {name.removeprefix("~") for name in credited}
     unproved = {name[1:] for name in credited if name.startswith("~") and name[1:] not in credited}
@@ -173,6 +179,22 @@ def main():
     return 1 if problems or len(functions) < 300 or len(headers) < 300 else 0
 
 
+MANY = set("""multi_dot matrix_power cross bartlett blackman cosine exponential gaussian general_cosine general_hamming hamming hann
+    kaiser nuttall fftfreq rfftfreq fftconvolve quantize dequantize fake_quantize choose_quantization pack_int4 unpack_int4
+    quantize_weight quantized_weight quantized_matmul integer_matmul scaled_matmul""".split())
+# Families of problems that each solver is given.
+SOLVERS = {
+    "root": "root_of_two root_of_springs", "bisect": "bisect", "minimize": "minimum_of_quartic minimum_of_rosenbrock",
+    "least_squares": "least_squares", "odeint": "oscillator logistic_growth van_der_pol",
+    "quad": "quad_of_wave quad_of_line quad_of_singular", "interp": "interp",
+    "cubic_spline": "spline_not_a_knot spline_natural spline_clamped", "cg": "symmetric_system", "bicgstab": "any_system",
+    "gmres": "any_system", "lobpcg": "largest_values",
+}
+LISTS = {
+    "fft_values.hpp": [name.removeprefix("fft::") for name in FUNCTIONS[FOURIER].split()],
+    "random_cases.hpp": FUNCTIONS[RANDOM].split(),
+    "solver_cases.hpp": " ".join(SOLVERS.values()).split(),
+}
 FAMILIES = {"chebyshev_t", "chebyshev_u", "chebyshev_v", "chebyshev_w", "shifted_chebyshev_t", "shifted_chebyshev_u",
             "shifted_chebyshev_v", "shifted_chebyshev_w", "hermite_h", "hermite_he", "laguerre_l", "legendre_p"}
 

@@ -44,6 +44,9 @@ NamedFunctions layers_functions();
 NamedFunctions losses_functions();
 NamedFunctions special_functions();
 NamedFunctions complex_functions();
+NamedFunctions matrices_functions();  // beside those of linalg and of complex numbers
+NamedFunctions quantization_functions();
+NamedFunctions signal_functions();
 NamedFunctions creation_functions();  // also among those of shapes
 
 }  // namespace sinter_test

@@ -194,10 +194,10 @@ def of(a):
 def window(name, run=None, attributes=({},), **options):
     function = getattr(torch.signal.windows, name)
     run = run or (lambda a, n, **o: function(n, **o))
-    cases = [{"n": n, "periodic": periodic, **each} for n in (5, 8, 1, 0, 13) for periodic in (False, True)
+    cases = [{"n": n, "periodic": periodic, **each} for n in (5, 8, 1, 0, 13, 3, 32, 100) for periodic in (False, True)
              for each in attributes]
     return created(name, lambda a: run(a, a["n"], sym=not a["periodic"], dtype=torch.float64).to(of(a)), cases,
-                   "f32 f64", ulp=8, floor=4, in_dtype=False, torch_names=[f"signal.windows.{name}"], **options)
+                   "f32 f64", ulp=8, floor=4, in_dtype=False, torch_names=[f"signal.windows.{name}"], at_least=30, **options)
 
 
 W = torch.signal.windows

@@ -171,4 +171,7 @@ TEST_CASE("oracle: products and linear algebra") { check_category("linalg", lina
 TEST_CASE("oracle: layers") { check_category("layers", layers_functions()); }
 TEST_CASE("oracle: losses") { check_category("losses", losses_functions()); }
 TEST_CASE("oracle: complex numbers") { check_category("complex", complex_functions()); }
+TEST_CASE("oracle: eigenvalues, and more of complex matrices") { check_category("matrices", matrices_functions()); }
+TEST_CASE("oracle: quantised numbers") { check_category("quantization", quantization_functions()); }
+TEST_CASE("oracle: frequencies and convolutions") { check_category("signal", signal_functions()); }
 TEST_CASE("oracle: special and composed functions") { check_category("special", special_functions()); }

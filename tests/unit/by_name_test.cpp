@@ -72,12 +72,11 @@ const std::vector<Reason>& reasons() {
       {"its result is a whole number", {"frexp_exponent", "gcd", "integer_matmul_rows"}},
       {"of positions", {"one_hot"}},
       {"no operands", {"empty", "full", "iota"}},
-      {"random numbers",
-       {"binomial_sample", "gamma_sample", "poisson_sample", "random_bits", "random_normal", "random_uniform"}},
+      {"random numbers", {"binomial_sample", "poisson_sample", "random_bits", "random_normal", "random_uniform"}},
       {"constant between its jumps", {"ceil", "floor", "floor_divide", "round", "sign", "trunc"}},
       {"of bits", {"bitcast", "nextafter"}},
       {"a set has no order to follow", {"unique"}},
-      {"it is a derivative, which is taken once", {"ctc_gradient"}},
+      {"it is a derivative, which is taken once", {"ctc_gradient", "gamma_slope"}},
       {"that is its purpose", {"stop_gradient"}}};
   return list;
 }
@@ -99,7 +98,7 @@ const std::vector<Reason>& result_dtypes() {
       {"i64", {"argmax", "argmin", "extent", "lu_permutation", "nonzero", "random_bits", "searchsorted", "unique"}},
       {"i64, u64 of u64", {"gcd"}},
       {"i32", {"integer_matmul_rows"}},
-      {"f64", {"bessel", "binomial_sample", "gamma_sample", "incomplete_gamma", "poisson_sample"}},
+      {"f64", {"bessel", "binomial_sample", "gamma_sample", "gamma_slope", "incomplete_gamma", "poisson_sample"}},
       {"attribute dtype",
        {"element_count", "empty", "full", "iota", "one_hot", "random_normal", "random_uniform", "scaled_matmul_rows"}},
       {"of the second", {"scatter_add"}},

@@ -56,6 +56,28 @@ TEST_CASE("promotion: a tensor of rank 0 lifts the class of one with axes, and n
     }
 }
 
+TEST_CASE("promotion: a tensor of rank 0 beside one with axes, in functions that cast both operands") {
+  using Function = Tensor (*)(const In&, const In&);
+  for (const Function f : {Function(igamma), Function(igammac)}) {
+    CHECK(f(of(DType::f32, {3}), of(DType::f64, {})).dtype() == DType::f32);  // as torch.igamma has it
+    CHECK(f(of(DType::f64, {}), of(DType::f16, {3})).dtype() == DType::f16);
+    CHECK(f(of(DType::f64, {3}), of(DType::f32, {})).dtype() == DType::f64);
+    CHECK(f(of(DType::f32, {1}), of(DType::f64, {3})).dtype() == DType::f64);
+    CHECK(f(of(DType::i64, {3}), of(DType::f64, {})).dtype() == DType::f64);
+    CHECK(f(of(DType::f16, {3}), of(DType::i64, {})).dtype() == DType::f16);
+    CHECK(f(of(DType::f32, {3}), 2.0).dtype() == DType::f32);
+  }
+  for (const Function f : {Function(gcd), Function(lcm)}) {
+    CHECK(f(of(DType::u8, {3}), of(DType::i8, {})).dtype() == DType::u8);  // as torch.gcd
+    CHECK(f(of(DType::i64, {}), of(DType::i16, {3})).dtype() == DType::i16);
+    CHECK(f(of(DType::i32, {3}), of(DType::i64, {2, 3})).dtype() == DType::i64);
+    CHECK(f(of(DType::i32, {}), of(DType::i64, {})).dtype() == DType::i64);
+  }
+  CHECK(Tensor(normal(of(DType::f32, {3}), of(DType::f64, {}))).dtype() == DType::f32);
+  CHECK(random::gamma(of(DType::f64, {}), of(DType::f32, {3})).dtype() == DType::f32);
+  CHECK(random::beta(of(DType::f32, {3}), of(DType::f64, {})).dtype() == DType::f32);
+}
+
 TEST_CASE("promotion: three ranks in one expression, comparisons, and numbers") {
   const Tensor x = of(DType::f32, {3}), i = of(DType::i32, {3});
   const Tensor wide = of(DType::f64, {}), whole = of(DType::i64, {});

@@ -150,6 +150,11 @@ TEST_CASE("bincount without a number of bins counts up to the largest number") {
   const Tensor x = tensor({3, 0, 3, 1});
   CHECK(whole(bincount(x)) == Whole{1, 1, 0, 2});
   CHECK(bincount(x).dtype() == DType::i64);
+  for (const DType dtype :
+       {DType::u8, DType::i8, DType::i16, DType::u16, DType::u32, DType::u64}) {  // as in PyTorch and NumPy
+    CHECK(whole(bincount(x.to(dtype))) == Whole{1, 1, 0, 2});
+    CHECK(whole(jit::compile([](Tensor v) { return bincount(v, 4); })(x.to(dtype))) == Whole{1, 1, 0, 2});
+  }
   CHECK(whole(bincount(x, {.minlength = 6})) == Whole{1, 1, 0, 2, 0, 0});
   CHECK(whole(bincount(x, {.minlength = 2})) == Whole{1, 1, 0, 2});
   CHECK(doubles(bincount(x, {.weights = tensor({0.5, 2., 1., 4.})})) == Doubles{2, 4, 0, 1.5});

@@ -139,6 +139,29 @@ SINTER_DECL LentKey::~LentKey() {
   generator.counter.set(In(*old_counter_));
   DrawsFrom::current() = outer_;
 }
+/// The next draw of the source of random numbers; `dtype` where the operation has one.
+template <class Op>
+Tensor draw(const Shape& shape, Optional<DType> dtype, const TensorOptions& options, Location where) {
+  DrawsFrom* const source = DrawsFrom::current();
+  Generator& generator = Generator::current();
+  Tensor key = source != nullptr ? source->key() : generator.key.value();
+  Tensor counter = source != nullptr ? ready_integer(source->next_counter()) : generator.counter.value();
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.shape = shape;
+  if (dtype) {
+    attrs.dtype = *dtype;
+    attrs.has_dtype = true;
+  }
+  attrs.device = checked_device(options.device, Op::info.name, where);
+  Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(shared), where);
+  if (source != nullptr) return out;
+  // Outside a trace the counter stays a plain value: a chain of pending additions would grow for ever.
+  if (Trace::current() == nullptr) sinter::eval(In(counter));
+  generator.counter.set(In(Tensor(counter + 1), where));
+  if (Trace::current() == nullptr) sinter::eval(In(generator.counter.value()));
+  return out;
+}
 template <class Op>
 Tensor random(const Shape& shape, TensorOptions options, Location where) {
   const DType dtype = options.dtype_or(DType::f32);
@@ -153,23 +176,7 @@ Tensor random(const Shape& shape, TensorOptions options, Location where) {
   }
   if (!is_floating(dtype))
     throw DTypeError(Op::info.name, "dtype " + std::string(name(dtype)) + " is not floating", where);
-  DrawsFrom* const source = DrawsFrom::current();
-  Generator& generator = Generator::current();
-  Tensor key = source != nullptr ? source->key() : generator.key.value();
-  Tensor counter = source != nullptr ? ready_integer(source->next_counter()) : generator.counter.value();
-  SharedAttrs shared;
-  Attrs& attrs = shared.edit();
-  attrs.shape = shape;
-  attrs.dtype = dtype;
-  attrs.has_dtype = true;
-  attrs.device = checked_device(options.device, Op::info.name, where);
-  Tensor out = record<Op>({Leaf(key.impl()), Leaf(counter.impl())}, std::move(shared), where);
-  if (source != nullptr) return out;
-  // Outside a trace the counter stays a plain value: a chain of pending additions would grow for ever.
-  if (Trace::current() == nullptr) sinter::eval(In(counter));
-  generator.counter.set(In(Tensor(counter + 1), where));
-  if (Trace::current() == nullptr) sinter::eval(In(generator.counter.value()));
-  return out;
+  return draw<Op>(shape, dtype, options, where);
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor rand(const Shape& shape, TensorOptions options, Location where) {

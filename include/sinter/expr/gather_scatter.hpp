@@ -77,8 +77,8 @@ Tensor segment_max(const In& x, const In& ids, Dim segments);
 namespace expr_detail {
 Tensor occurrences(const In& x, Dim bins);
 }  // namespace expr_detail
-/// How often each of 0 to bins - 1 occurs among the integers of `x`: i64 [bins]. Others: IndexError. jax.numpy.bincount
-/// with a length.
+/// How often each of 0 to bins - 1 occurs among the integers of `x`, of any width: i64 [bins]. Others: IndexError.
+/// jax.numpy.bincount with a length.
 template <std::convertible_to<Dim> N = Dim>  // a template, for `{}` to mean the options below
 Tensor bincount(const In& x, N bins) {
   return expr_detail::occurrences(x, bins);

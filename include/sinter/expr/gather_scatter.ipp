@@ -131,6 +131,14 @@ inline void require_numbers(const Tensor& x, std::string_view op, std::string_vi
                      "cast it to an integer dtype first: cast(x, DType::i64)");
 }
 
+/// Whole numbers that are counted: of a byte there are few, so narrow ones count, too (as indices they stay errors).
+inline Tensor counted(const In& x, std::string_view op) {
+  const Tensor given(x.tensor());
+  if (is_integer(given.dtype()) && given.dtype() != DType::i32) return cast(In(given, x.where), DType::i64);
+  require_numbers(given, op, "x", x.where);
+  return given;
+}
+
 inline Tensor reduce_segments(const In& x, const In& ids, Dim segments, Combine combine, std::string_view op) {
   const Tensor values(x.tensor()), at(ids.tensor());
   require_numbers(at, op, "ids", x.where);
@@ -300,8 +308,7 @@ SINTER_DECL Tensor expr_detail::occurrences(const In& x, Dim bins) {
                   In(full(given.shape(), 1, {.dtype = DType::i64, .device = given.device()}, x.where), x.where));
 }
 SINTER_DECL Tensor bincount(const In& x, Dim bins, const In& weights) {
-  const Tensor given(x.tensor()), weight(weights.tensor());
-  expr_detail::require_numbers(given, "bincount", "x", x.where);
+  const Tensor given = expr_detail::counted(x, "bincount"), weight(weights.tensor());
   if (!(given.shape() == weight.shape()))
     throw ShapeError("bincount", "x is " + given.shape().text() + ", the weights are " + weight.shape().text(),
                      x.where);
@@ -326,8 +333,7 @@ inline Dim counted_numbers(const Tensor& numbers, Dim least, Location where) {
 }
 }  // namespace expr_detail
 SINTER_DECL Tensor bincount(const In& x, BincountOptions options) {
-  const Tensor given(x.tensor());
-  expr_detail::require_numbers(given, "bincount", "x", x.where);
+  const Tensor given = expr_detail::counted(x, "bincount");
   const Dim bins = expr_detail::counted_numbers(given, options.minlength, x.where);
   const In numbers(given, x.where);
   return options.weights ? bincount(numbers, bins, In(*options.weights, x.where)) : bincount(numbers, bins);

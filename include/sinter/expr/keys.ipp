@@ -45,12 +45,12 @@ inline Term floating_parameter(const In& x, std::string_view op, const char* wha
     throw DTypeError(op, std::string(what) + " is " + std::string(name(t.dtype())), x.where, "convert it: x.to(f32)");
   return t;
 }
-/// The logarithm of a gamma number, in f64: that of the next parameter, less an exponential number over this one, so
-/// that small parameters do not underflow.
+/// The logarithm of a gamma number, in f64: the number itself may be below all others where the parameter is small.
 inline Term log_gamma_number(const Term& alpha) {
-  const Term a(cast(alpha, DType::f64), alpha.where);
-  const Term larger(log(sinter::standard_gamma(a + 1.0)), alpha.where), u(rand_like(a), alpha.where);
-  return larger + Term(log1p(Tensor(-u)), alpha.where) / a;
+  const Term a(cast(alpha, DType::f64), alpha.where), start(rand_like(a), alpha.where);
+  return {Tensor(record_op(op_info<ops::GammaSample>, {expr_detail::leaf_of(a), expr_detail::leaf_of(start)},
+                           Attrs{}.with(ops::GammaSample::logarithm, true), alpha.where)),
+          alpha.where};
 }
 inline Term stretched(const Term& x, const Shape& shape) { return {broadcast_to(x, shape), x.where}; }
 /// Both as f64 of their common shape.
@@ -187,7 +187,7 @@ SINTER_DECL Tensor beta(const In& a, const In& b) {
   const auto [x, y] = detail::together(first, second);
   const Term log_x = detail::log_gamma_number(x);
   const Term odds = log_x - detail::log_gamma_number(y);
-  return cast(Term(sigmoid(Tensor(odds)), a.where), promote(first.dtype(), second.dtype()));
+  return cast(Term(sigmoid(Tensor(odds)), a.where), expr_detail::common_dtype(a, first, b, second, "beta"));
 }
 SINTER_DECL Tensor dirichlet(const In& alpha) {
   const detail::Term given = detail::floating_parameter(alpha, "dirichlet", "alpha");

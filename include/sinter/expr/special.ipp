@@ -25,9 +25,7 @@ inline IntegerPair integer_pair(const In& a, const In& b, std::string_view op) {
     throw DTypeError(op, "a is " + std::string(name(x.dtype())) + ", b is " + std::string(name(y.dtype())), a.where,
                      "it takes integers");
   const Shape shape = broadcast(x.shape(), y.shape(), op, a.where);
-  const DType dtype = !a.leaf.value   ? y.dtype()
-                      : !b.leaf.value ? x.dtype()
-                                      : promote(x.dtype(), y.dtype(), op, a.where);
+  const DType dtype = common_dtype(a, x, b, y, op);
   const DType held = dtype == DType::u64 ? DType::u64 : DType::i64;
   const auto wide = [&](const Term& t, bool is_number) {
     const Term size = is_number && held == DType::u64 ? absolute(t) : t;
@@ -47,9 +45,7 @@ inline Tensor bessel(const In& x, ops::BesselFunction function) {
 inline Tensor incomplete_gamma(const In& a, const In& x, ops::IncompleteGammaPart part, std::string_view op) {
   const Term p = floating(operand_beside(a, x)), q = floating(operand_beside(x, a));
   const Shape shape = broadcast(p.shape(), q.shape(), op, a.where);
-  const DType dtype = !a.leaf.value   ? q.dtype()
-                      : !x.leaf.value ? p.dtype()
-                                      : promote(p.dtype(), q.dtype(), op, a.where);
+  const DType dtype = common_dtype(a, p, x, q, op);
   const auto wide = [&](const Term& t) { return Term(cast(In(expand(t, shape), a.where), DType::f64), a.where); };
   Attrs attrs;
   attrs.set(ops::IncompleteGamma::part, part);

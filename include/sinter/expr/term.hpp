@@ -9,6 +9,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string_view>
 
 SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
@@ -44,6 +45,18 @@ inline Term operand_beside(const In& x, const In& other) {
   if (!is_number || !other.leaf.value) return Term(x);
   const DType dtype = other.leaf.value->type.dtype;
   return dtype == DType::f64 || dtype == DType::c128 ? Term(cast(x, DType::f64), x.where) : Term(x);
+}
+
+/// The dtype of two operands that are cast to one, which are x and y by now: a number leaves it to the other operand,
+/// and so does a tensor of rank 0 beside one with axes, unless the class that it was given in is higher.
+inline DType common_dtype(const In& a, const Term& x, const In& b, const Term& y, std::string_view op) {
+  if (!a.leaf.value) return y.dtype();
+  if (!b.leaf.value) return x.dtype();
+  const bool is_first_single = x.rank() == 0;
+  if (is_first_single == (y.rank() == 0)) return promote(x.dtype(), y.dtype(), op, a.where);
+  const DTypeClass first = row(a.leaf.value->type.dtype).kind, second = row(b.leaf.value->type.dtype).kind;
+  if (is_first_single) return first > second ? x.dtype() : y.dtype();
+  return second > first ? y.dtype() : x.dtype();
 }
 
 #define SINTER_TERM_OPERATOR(symbol, Op)                                                     \

@@ -62,12 +62,27 @@ struct BinomialSample {
   static Batched batch(const BatchArgs& a);
 };
 
-/// A number of the gamma distribution with this shape parameter and scale 1; NaN for parameters that are not positive.
-/// Of the parameter and a uniform number.
+/// A number of the gamma distribution with this shape parameter and scale 1, or its logarithm, which small parameters
+/// need; NaN for parameters that are not positive. Of the parameter and a uniform number. Its derivative is that of the
+/// quantile ("implicit reparameterisation", Figurnov, Mohamed and Mnih 2018).
 struct GammaSample {
   static constexpr OpInfo info{.name = "gamma_sample", .arity = 2, .kind = OpKind::structured, .is_cheap = false};
+  static constexpr OpAttr<bool> logarithm{"logarithm", 0};
+  static constexpr auto attributes = attribute_list(logarithm);
   static Type infer(const InferArgs& args);
   static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
+  static Batched batch(const BatchArgs& a);
+};
+
+/// How the logarithm of a gamma number changes with its parameter where its probability is kept; of the parameter and
+/// the logarithm.
+struct GammaSlope {
+  static constexpr OpInfo info{
+      .name = "gamma_slope", .arity = 2, .kind = OpKind::structured, .is_cheap = false, .has_gradient = false};
+  static Type infer(const InferArgs& args);
+  static void run_on_host(HostCall& call);
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
 };
 

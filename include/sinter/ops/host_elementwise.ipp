@@ -7,6 +7,7 @@
 #include <sinter/base/number_kind.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/ops/batch.hpp>
+#include <sinter/ops/gamma_slope.hpp>
 #include <sinter/ops/incomplete_gamma.hpp>
 
 #include <bit>
@@ -210,14 +211,18 @@ inline double binomial_sample(double n, double p, ElementGenerator random) {
     return std::numeric_limits<double>::quiet_NaN();
   return p <= 0.5 ? binomial_sample_of_half(n, p, random) : n - binomial_sample_of_half(n, 1 - p, random);
 }
+/// A gamma number is `factor` times e^`log_rest`.
+struct GammaNumber {
+  double factor, log_rest;
+};
 /// Marsaglia and Tsang 2000; below 1 by way of the next parameter.
-inline double gamma_sample(double alpha, ElementGenerator random) {
-  if (!(alpha > 0) || is_infinite_number(alpha)) return std::numeric_limits<double>::quiet_NaN();
-  const double boost = alpha < 1 ? std::pow(random.uniform(), 1 / alpha) : 1;
+inline GammaNumber gamma_sample(double alpha, ElementGenerator random) {
+  if (!(alpha > 0) || is_infinite_number(alpha)) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  const double boost = alpha < 1 ? std::log(random.uniform()) / alpha : 0;
   const double d = (alpha < 1 ? alpha + 1 : alpha) - 1.0 / 3, c = 1 / std::sqrt(9 * d);
   for (;;) {
     const double x = random.normal(), root = 1 + c * x, v = root * root * root;
-    if (root > 0 && std::log(random.uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return boost * d * v;
+    if (root > 0 && std::log(random.uniform()) < x * x / 2 + d - d * v + d * std::log(v)) return {d * v, boost};
   }
 }
 
@@ -311,11 +316,32 @@ SINTER_DECL Batched BinomialSample::batch(const BatchArgs& a) { return ops_detai
 SINTER_DECL Type GammaSample::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
 SINTER_DECL void GammaSample::run_on_host(HostCall& call) {
   const auto *alpha = call.in[0].as<double>(), *start = call.in[1].as<double>();
+  const bool is_logarithm = call.attrs[logarithm];
   ops_detail::for_each_element<double>(call, 100, [=](std::int64_t i) {
-    return ops_detail::gamma_sample(alpha[i], ops_detail::ElementGenerator(start[i]));
+    const ops_detail::GammaNumber x = ops_detail::gamma_sample(alpha[i], ops_detail::ElementGenerator(start[i]));
+    return is_logarithm ? std::log(x.factor) + x.log_rest : x.factor * std::exp(x.log_rest);
   });
 }
+/// A number below all of f64 is 0 and stays so.
+SINTER_DECL ValList GammaSample::vjp(const VjpArgs& a) {
+  const auto slope_at = [&](const Val& log_x) { return apply(op_info<GammaSlope>, {a.in[0], log_x}); };
+  if (a.attrs[logarithm]) return {a.dout * slope_at(a.out), Val{}};
+  const Val is_zero = eq(a.out, 0), x = where(is_zero, 1, a.out);
+  return {a.dout * where(is_zero, 0, x * slope_at(log(x))), Val{}};
+}
 SINTER_DECL Batched GammaSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
+
+SINTER_DECL Type GammaSlope::infer(const InferArgs& args) { return ops_detail::elements_of(args, DType::f64); }
+SINTER_DECL void GammaSlope::run_on_host(HostCall& call) {
+  const auto *alpha = call.in[0].as<double>(), *log_x = call.in[1].as<double>();
+  ops_detail::for_each_element<double>(call, 1000,
+                                       [=](std::int64_t i) { return ops_detail::log_gamma_slope(alpha[i], log_x[i]); });
+}
+SINTER_DECL ValList GammaSlope::vjp(const VjpArgs& a) {
+  throw UserError("standard_gamma", "a second derivative by the parameter is asked for", a.where,
+                  "there are first ones: keep the gradient from being differentiated with stop_gradient");
+}
+SINTER_DECL Batched GammaSlope::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
 
 }  // namespace ops
 SINTER_NAMESPACE_END

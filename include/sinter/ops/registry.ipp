@@ -49,7 +49,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::Clamp, ops::ClampToNumbers, ops::And, ops::Or, ops::Xor, ops::Eq, ops::Ne, ops::Lt, ops::Le, ops::Gt, ops::Ge,
     ops::Where, ops::SelectGradient,
     // elementwise on the host
-    ops::Gcd, ops::Bessel, ops::IncompleteGamma, ops::PoissonSample, ops::GammaSample, ops::BinomialSample,
+    ops::Gcd, ops::Bessel, ops::IncompleteGamma, ops::PoissonSample, ops::GammaSample, ops::GammaSlope,
+    ops::BinomialSample,
     // reduction, statistics
     ops::Sum, ops::Prod, ops::Amax, ops::Amin, ops::Extent, ops::ElementCount, ops::Mean, ops::Var, ops::Any, ops::All,
     ops::Argmax, ops::Argmin,
