@@ -3,6 +3,7 @@
 // incomplete gamma functions' own series, each differentiated by a. Only .ipp files include it.
 #pragma once
 
+#include <sinter/base/number_kind.hpp>
 #include <sinter/ops/incomplete_gamma.hpp>
 
 SINTER_NAMESPACE_BEGIN
@@ -76,11 +77,12 @@ inline Extended log_gamma_slope_large(Extended a, Extended x) {
 
 /// d(log x) / da of a gamma number x with the shape parameter a; given by its logarithm, as x may be below all numbers.
 inline double log_gamma_slope(double a, double log_x) {
-  if (!(a > 0) || std::isinf(a) || std::isnan(log_x) || log_x == std::numeric_limits<double>::infinity())
+  const bool is_infinite = is_infinite_number(log_x);
+  if (!(a > 0) || !is_finite_number(a) || is_nan_number(log_x) || (is_infinite && !has_sign_bit(log_x)))
     return std::numeric_limits<double>::quiet_NaN();
+  if (is_infinite) return std::numeric_limits<double>::infinity();
+  if (log_x > 710) return 0;  // no number of f64 is so large
   const Extended wide = a, at = log_x, x = std::exp(at);
-  if (std::isinf(log_x)) return std::numeric_limits<double>::infinity();
-  if (std::isinf(x)) return 0;  // no number of f64 is so large
   if (a > 200 && x > 0.35L * wide && x < 2.3L * wide) return static_cast<double>(log_gamma_slope_large(wide, x));
   return static_cast<double>(x < wide + 1 ? log_gamma_slope_below(wide, at) : log_gamma_slope_above(wide, at));
 }
