@@ -41,7 +41,8 @@ constexpr bool is_finite_number(T x) {
 /// As of -0 and of some NaN.
 template <std::floating_point T>
 constexpr bool has_sign_bit(T x) {
-  return std::bit_cast<base_detail::BitsOf<T>>(x) >> (8 * sizeof(T) - 1) != 0;
+  if constexpr (sizeof(T) > 8) return __builtin_signbit(x) != 0;
+  else return std::bit_cast<base_detail::BitsOf<T>>(x) >> (8 * sizeof(T) - 1) != 0;
 }
 
 SINTER_NAMESPACE_END
