@@ -1,5 +1,6 @@
 // What kind of number a float or double is, by its bits: true whatever the file is compiled with. A compiler that was
-// given -ffast-math answers for std::isnan and its like without looking.
+// given -ffast-math answers for std::isnan and its like without looking. Wider numbers, which only the reference back
+// end and the interpreter of loop nests compute with, are asked of the compiler.
 #pragma once
 
 #include <sinter/base/config.hpp>
@@ -28,15 +29,18 @@ constexpr BitsOf<T> magnitude_bits_of_infinity() {
 
 template <std::floating_point T>
 constexpr bool is_nan_number(T x) {
-  return base_detail::magnitude_bits(x) > base_detail::magnitude_bits_of_infinity<T>();
+  if constexpr (sizeof(T) > 8) return __builtin_isnan(x) != 0;
+  else return base_detail::magnitude_bits(x) > base_detail::magnitude_bits_of_infinity<T>();
 }
 template <std::floating_point T>
 constexpr bool is_infinite_number(T x) {
-  return base_detail::magnitude_bits(x) == base_detail::magnitude_bits_of_infinity<T>();
+  if constexpr (sizeof(T) > 8) return __builtin_isinf(x) != 0;
+  else return base_detail::magnitude_bits(x) == base_detail::magnitude_bits_of_infinity<T>();
 }
 template <std::floating_point T>
 constexpr bool is_finite_number(T x) {
-  return base_detail::magnitude_bits(x) < base_detail::magnitude_bits_of_infinity<T>();
+  if constexpr (sizeof(T) > 8) return __builtin_isfinite(x) != 0;
+  else return base_detail::magnitude_bits(x) < base_detail::magnitude_bits_of_infinity<T>();
 }
 /// As of -0 and of some NaN.
 template <std::floating_point T>
