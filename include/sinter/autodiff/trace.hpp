@@ -108,7 +108,7 @@ using held_result_t = typename Held<std::remove_cvref_t<R>>::type;
 /// Calls `f` on the parameters of a tuple.
 template <class F, class... T>
 SINTER_COLD auto call_held(const F& f, const std::tuple<T...>& parameters) {
-  using R = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
+  using R = typename expr_detail::CallResult<F, T...>::type;
   return [&]<std::size_t... I>(std::index_sequence<I...>) -> held_result_t<R> {
     if constexpr (std::is_member_pointer_v<F>) return Held<R>::make(R(std::invoke(f, std::get<I>(parameters)...)));
     else if constexpr (std::same_as<held_result_t<R>, R>) return f(std::get<I>(parameters)...);

@@ -146,7 +146,7 @@ struct Vmap {
           ((map_argument(*trace, tree::part_of(parts), in_axes[at], at, where), ++at), ...);
         },
         parameters);
-    if constexpr (std::is_void_v<decltype(std::apply(f, std::as_const(parameters)))>) {
+    if constexpr (std::is_void_v<typename expr_detail::CallResultOf<F, parameters_t<F, A...>>::type>) {
       std::apply(f, std::as_const(parameters));
       finish_map(std::move(trace), {}, {});
     } else {

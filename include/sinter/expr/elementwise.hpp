@@ -218,6 +218,8 @@ Tensor logical_and(const In& a, const In& b);
 Tensor logical_or(const In& a, const In& b);
 Tensor logical_xor(const In& a, const In& b);
 Tensor logical_not(const In& x);
+/// What `!x` is: of bool the negation, of integers the complement.
+Tensor operator~(const In& x);
 /// -x log(x), 0 at 0, negative infinity below.
 Tensor entr(const In& x);
 /// The probability that a standard normal number is below x.

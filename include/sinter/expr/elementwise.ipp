@@ -154,6 +154,7 @@ SINTER_DECL Tensor logical_or(const In& a, const In& b) {
 SINTER_DECL Tensor logical_xor(const In& a, const In& b) {
   return expr_detail::is_not_zero(a) != expr_detail::is_not_zero(b);
 }
+SINTER_DECL Tensor operator~(const In& x) { return expr_detail::on_operands<ops::Not>(x); }
 SINTER_DECL Tensor logical_not(const In& x) { return expr_detail::on_operands<ops::Eq>(x, In(0, x.where)); }
 
 /// log is asked for positive numbers alone, so that derivatives elsewhere are no NaN of its own. At 0 the function

@@ -174,7 +174,7 @@ held_t<T> hold(T&& operand, [[maybe_unused]] Location where) {
   else if constexpr (ComplexNumber<T>)
     return complex_number(static_cast<double>(operand.real()), static_cast<double>(operand.imag()), where);
   else if constexpr (std::same_as<Plain, Dim>) return Scalar(operand).leaf();
-  else if constexpr (std::same_as<Plain, Scalar>) return operand.leaf();
+  else if constexpr (std::same_as<Plain, Scalar> || std::same_as<Plain, Predicate>) return operand.leaf();
   else if constexpr (std::same_as<Plain, Variable>) return Leaf(operand.value().impl());
   else if constexpr (std::same_as<Plain, Tensor> && std::is_lvalue_reference_v<T>) return Leaf(operand.impl());
   else if constexpr (std::same_as<Plain, Tensor>) return Leaf(std::move(operand).take());

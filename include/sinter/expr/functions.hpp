@@ -37,6 +37,7 @@
 #include <sinter/tensor/tensor.hpp>
 
 #include <array>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -46,6 +47,12 @@
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
+
+namespace expr_detail {
+/// A condition that is one bool, known or not.
+template <class T>
+concept Outcome = std::same_as<std::remove_cvref_t<T>, bool> || std::same_as<std::remove_cvref_t<T>, Predicate>;
+}  // namespace expr_detail
 
 #define SINTER_UNARY_FUNCTION(function, Op)                                \
   template <TensorLike A>                                                  \
@@ -87,13 +94,15 @@ SINTER_BINARY_FUNCTION(maximum, Maximum)
 SINTER_BINARY_FUNCTION(minimum, Minimum)
 
 /// Elementwise choice: `condition ? a : b`. The condition is bool.
-template <TensorLike C, TensorOperand A, TensorOperand B>
+template <class C, TensorOperand A, TensorOperand B>
+  requires(TensorLike<C> || (expr_detail::Outcome<C> && (TensorLike<A> || TensorLike<B>)))
 auto where(C&& condition, A&& a, B&& b, Location at = std::source_location::current()) {
   return tensor_detail::make_expr<ops::Where>(at, std::forward<C>(condition), std::forward<A>(a), std::forward<B>(b));
 }
 /// Values limited to [low, high]. Between numbers the derivative at a bound is 0; a bound that is a tensor shares it
 /// with x.
-template <TensorLike A, TensorOperand L, TensorOperand H>
+template <TensorOperand A, TensorOperand L, TensorOperand H>
+  requires(TensorLike<A> || TensorLike<L> || TensorLike<H>)
 auto clamp(A&& x, L&& low, H&& high, Location at = std::source_location::current()) {
   using Op = std::conditional_t<ScalarLike<L> && ScalarLike<H>, ops::ClampToNumbers, ops::Clamp>;
   return tensor_detail::make_expr<Op>(at, std::forward<A>(x), std::forward<L>(low), std::forward<H>(high));

@@ -5,8 +5,12 @@
 
 #include <sinter/base/fork.hpp>
 #include <sinter/expr/recording.hpp>
+#include <sinter/ops/scalar_maps.hpp>
 
 #include <cmath>
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -107,8 +111,9 @@ template <class Op, class F>
 Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
   if (a.is_number() && b.is_number()) {
     const Leaf &x = a.leaf(), &y = b.leaf();
-    bool integral = x.kind != DTypeClass::floating && y.kind != DTypeClass::floating;
-    if (integral) return Scalar(compute(x.integer, y.integer));
+    if constexpr (std::is_invocable_v<F, std::int64_t, std::int64_t>)
+      if (x.kind != DTypeClass::floating && y.kind != DTypeClass::floating)
+        return Scalar(compute(x.integer, y.integer));
     auto number = [](const Leaf& l) {
       return l.kind == DTypeClass::floating ? l.number : static_cast<double>(l.integer);
     };
@@ -116,12 +121,26 @@ Scalar scalar_binary(const Scalar& a, const Scalar& b, F&& compute) {
   }
   return Scalar(record_op(op_info<Op>, {counted_number(a), counted_number(b)}, {}, {}));
 }
+/// `compute` takes whole numbers, too, where they stay whole.
 template <class Op, class F>
 Scalar scalar_unary(const Scalar& a, F&& compute) {
-  if (a.is_number())
-    return Scalar(
-        compute(a.leaf().kind == DTypeClass::floating ? a.leaf().number : static_cast<double>(a.leaf().integer)));
-  return Scalar(record_op(op_info<Op>, {a.leaf()}, {}, {}));
+  const Leaf& x = a.leaf();
+  if (!a.is_number()) return Scalar(record_op(op_info<Op>, {counted_number(a)}, {}, {}));
+  if (x.kind == DTypeClass::floating) return Scalar(compute(x.number));
+  if constexpr (std::is_invocable_v<F, std::int64_t>) return Scalar(compute(x.integer));
+  else return Scalar(compute(static_cast<double>(x.integer)));
+}
+template <class Map, class T>
+T rounded(T x) {
+  if constexpr (std::floating_point<T>) return Map()(x);
+  else return x;
+}
+/// The quotient rounded down; by zero that of the numbers, of whole ones 0.
+template <class T>
+T floor_quotient(T a, T b) {
+  const T rest = scalar_meaning::Rem()(a, b);
+  if constexpr (std::floating_point<T>) return b == 0 ? a / b : std::nearbyint((a - rest) / b);
+  else return scalar_meaning::Div()(a, b) - (rest != 0 && (a < 0) != (b < 0));
 }
 }  // namespace expr_detail
 
@@ -139,14 +158,100 @@ SINTER_DECL Scalar operator/(const Scalar& a, const Scalar& b) {
       a, b, [](auto x, auto y) { return static_cast<double>(x) / static_cast<double>(y); });
 }
 SINTER_DECL Scalar operator-(const Scalar& a) { return Scalar(0) - a; }
-SINTER_DECL Scalar exp(const Scalar& x) {
-  return expr_detail::scalar_unary<ops::Exp>(x, [](double v) { return std::exp(v); });
+
+// Those that the standard library or the meaning of a primitive has, then the others.
+#define SINTER_STANDARD_FUNCTION(function, Op)                                                                 \
+  SINTER_DECL Scalar function(const Scalar& x) {                                                               \
+    return expr_detail::scalar_unary<ops::Op>(x, [](std::floating_point auto v) { return std::function(v); }); \
+  }
+#define SINTER_PRIMITIVE_FUNCTION(function, Op, Map)                         \
+  SINTER_DECL Scalar function(const Scalar& a, const Scalar& b) {            \
+    return expr_detail::scalar_binary<ops::Op>(a, b, scalar_meaning::Map()); \
+  }
+SINTER_STANDARD_FUNCTION(exp, Exp)
+SINTER_STANDARD_FUNCTION(exp2, Exp2)
+SINTER_STANDARD_FUNCTION(expm1, Expm1)
+SINTER_STANDARD_FUNCTION(log, Log)
+SINTER_STANDARD_FUNCTION(log2, Log2)
+SINTER_STANDARD_FUNCTION(log10, Log10)
+SINTER_STANDARD_FUNCTION(log1p, Log1p)
+SINTER_STANDARD_FUNCTION(sqrt, Sqrt)
+SINTER_STANDARD_FUNCTION(cbrt, Cbrt)
+SINTER_STANDARD_FUNCTION(sin, Sin)
+SINTER_STANDARD_FUNCTION(cos, Cos)
+SINTER_STANDARD_FUNCTION(tan, Tan)
+SINTER_STANDARD_FUNCTION(asin, Asin)
+SINTER_STANDARD_FUNCTION(acos, Acos)
+SINTER_STANDARD_FUNCTION(atan, Atan)
+SINTER_STANDARD_FUNCTION(sinh, Sinh)
+SINTER_STANDARD_FUNCTION(cosh, Cosh)
+SINTER_STANDARD_FUNCTION(tanh, Tanh)
+SINTER_STANDARD_FUNCTION(erf, Erf)
+SINTER_PRIMITIVE_FUNCTION(pow, Pow, Pow)
+SINTER_PRIMITIVE_FUNCTION(operator%, Rem, Rem)
+SINTER_PRIMITIVE_FUNCTION(maximum, Maximum, Max)
+SINTER_PRIMITIVE_FUNCTION(minimum, Minimum, Min)
+#undef SINTER_PRIMITIVE_FUNCTION
+#undef SINTER_STANDARD_FUNCTION
+SINTER_DECL Scalar abs(const Scalar& x) { return expr_detail::scalar_unary<ops::Abs>(x, scalar_meaning::Abs()); }
+SINTER_DECL Scalar rsqrt(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Rsqrt>(x, [](std::floating_point auto v) { return 1 / std::sqrt(v); });
 }
-SINTER_DECL Scalar log(const Scalar& x) {
-  return expr_detail::scalar_unary<ops::Log>(x, [](double v) { return std::log(v); });
+SINTER_DECL Scalar reciprocal(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Reciprocal>(x, [](std::floating_point auto v) { return 1 / v; });
 }
-SINTER_DECL Scalar sqrt(const Scalar& x) {
-  return expr_detail::scalar_unary<ops::Sqrt>(x, [](double v) { return std::sqrt(v); });
+SINTER_DECL Scalar sigmoid(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Sigmoid>(x, [](std::floating_point auto v) { return 1 / (1 + std::exp(-v)); });
+}
+SINTER_DECL Scalar atan2(const Scalar& a, const Scalar& b) {
+  return expr_detail::scalar_binary<ops::Atan2>(a, b,
+                                                [](std::floating_point auto y, auto x) { return std::atan2(y, x); });
+}
+SINTER_DECL Scalar hypot(const Scalar& a, const Scalar& b) {
+  return expr_detail::scalar_binary<ops::Hypot>(a, b,
+                                                [](std::floating_point auto x, auto y) { return std::hypot(x, y); });
+}
+SINTER_DECL Scalar sign(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Sign>(x, [](auto v) {
+    return v > 0 ? decltype(v)(1) : v < 0 ? decltype(v)(-1) : v;
+  });
+}
+SINTER_DECL Scalar square(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Square>(x, [](auto v) { return scalar_meaning::Mul()(v, v); });
+}
+SINTER_DECL Scalar relu(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Relu>(x, [](auto v) { return scalar_meaning::Max()(v, decltype(v)(0)); });
+}
+SINTER_DECL Scalar floor(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Floor>(x,
+                                               [](auto v) { return expr_detail::rounded<scalar_meaning::Floor>(v); });
+}
+SINTER_DECL Scalar ceil(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Ceil>(x, [](auto v) { return expr_detail::rounded<scalar_meaning::Ceil>(v); });
+}
+SINTER_DECL Scalar round(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Round>(x,
+                                               [](auto v) { return expr_detail::rounded<scalar_meaning::Round>(v); });
+}
+SINTER_DECL Scalar trunc(const Scalar& x) {
+  return expr_detail::scalar_unary<ops::Trunc>(x,
+                                               [](auto v) { return expr_detail::rounded<scalar_meaning::Trunc>(v); });
+}
+SINTER_DECL Scalar floor_divide(const Scalar& a, const Scalar& b) {
+  return expr_detail::scalar_binary<ops::FloorDivide>(a, b,
+                                                      [](auto x, auto y) { return expr_detail::floor_quotient(x, y); });
+}
+SINTER_DECL Scalar clamp(const Scalar& x, const Scalar& low, const Scalar& high) {
+  return minimum(maximum(x, low), high);
+}
+SINTER_DECL Scalar where(const Predicate& condition, const Scalar& a, const Scalar& b) {
+  if (condition.leaf().value || !a.is_number() || !b.is_number())
+    return Scalar(
+        record_op(op_info<ops::Where>, {Leaf(In(condition).tensor()), a.leaf(), b.leaf()}, {}, condition.where()));
+  const Scalar& taken = condition.leaf().integer != 0 ? a : b;
+  if (a.leaf().kind == b.leaf().kind) return taken;
+  const bool is_fraction = a.leaf().kind == DTypeClass::floating || b.leaf().kind == DTypeClass::floating;
+  return is_fraction ? Scalar(1.0) * taken : Scalar(1) * taken;
 }
 
 namespace tensor_detail {

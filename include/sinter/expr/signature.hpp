@@ -20,10 +20,13 @@ struct Signature {
 template <class R, class C, class... P>
 struct Signature<R (C::*)(P...) const> {
   static constexpr bool is_known = true;
+  static constexpr bool is_mutable = false;  // it changes its own object
   using Parameters = std::tuple<P...>;
 };
 template <class R, class C, class... P>
-struct Signature<R (C::*)(P...)> : Signature<R (C::*)(P...) const> {};
+struct Signature<R (C::*)(P...)> : Signature<R (C::*)(P...) const> {
+  static constexpr bool is_mutable = true;
+};
 template <class R, class C, class... P>
 struct Signature<R (C::*)(P...) const noexcept> : Signature<R (C::*)(P...) const> {};
 template <class R, class... P>
@@ -58,6 +61,35 @@ consteval bool is_no_tensor_for() {
   }
   return false;
 }
+
+/// What a call f(t...) of a constant function gives, without const and reference. Where there is no such call it says
+/// why; `type` is there so that little else is said.
+template <class F, class... T>
+struct CallResult {
+  static constexpr bool is_mutable = std::is_invocable_v<F&, const T&...>;
+  static constexpr bool takes_places = std::is_invocable_v<F&, T&...> || std::is_invocable_v<F&, T...>;
+  static_assert(!is_mutable,
+                "sinter: a mutable lambda, or a function object whose operator() is not const, changes state of its "
+                "own; a traced function runs once and its code many times, so the state would stay: take it as an "
+                "argument and return the new one, or hold it in a Variable");
+  static_assert(is_mutable || !takes_places,
+                "sinter: a traced function takes its arguments by value or const reference; return the new value "
+                "instead");
+  static_assert(is_mutable || takes_places || std::is_member_function_pointer_v<F>,
+                "sinter: the function does not take these arguments: numbers reach it as Scalar (as they are where the "
+                "parameter is an integer, bool or enum), all tensors as Tensor");
+  using type = Tensor;
+};
+template <class F, class... T>
+  requires std::is_invocable_v<const F&, const T&...>
+struct CallResult<F, T...> {
+  using type = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
+};
+/// Of arguments in a tuple.
+template <class F, class Arguments>
+struct CallResultOf;
+template <class F, class... T>
+struct CallResultOf<F, std::tuple<T...>> : CallResult<F, T...> {};
 
 }  // namespace expr_detail
 SINTER_NAMESPACE_END

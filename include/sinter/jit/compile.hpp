@@ -53,12 +53,6 @@ struct Result<Variable> {
   using type = Tensor;
   static Tensor make(Variable&& r) { return r.value(); }
 };
-template <class F, class Arguments>
-struct RawResult;
-template <class F, class... T>
-struct RawResult<F, std::tuple<T...>> {
-  using type = std::remove_cvref_t<std::invoke_result_t<const F&, const T&...>>;
-};
 struct Nothing {};
 template <class R>
 using result_of_t = typename Result<std::conditional_t<std::is_void_v<R>, Nothing, R>>::type;
@@ -261,7 +255,7 @@ class Compiled {
   template <class... A>
   using arguments_t = jit_detail::traced_arguments_t<F, A...>;
   template <class... A>
-  using raw_t = typename jit_detail::RawResult<F, arguments_t<A...>>::type;
+  using raw_t = typename expr_detail::CallResultOf<F, arguments_t<A...>>::type;
   template <class... A>
   using result_t = jit_detail::result_of_t<raw_t<A...>>;
 
@@ -316,7 +310,11 @@ class Function<R(P...)> {
  public:
   Function() = default;
   template <class F>
-  Function(const Compiled<F>& compiled) : call_(std::make_shared<Holder<F>>(compiled)) {}
+  Function(const Compiled<F>& compiled) : call_(std::make_shared<Holder<F>>(compiled)) {
+    static_assert(
+        jit_detail::Call<F, std::index_sequence_for<P...>, P...>::fits,
+        "sinter: the compiled function does not take as many arguments as the signature of this Function says");
+  }
 
   explicit operator bool() const { return call_ != nullptr; }
   R operator()(const std::conditional_t<std::same_as<P, Tensor>, Tensor, P>&... args) const {

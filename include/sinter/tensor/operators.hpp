@@ -18,6 +18,7 @@ SINTER_NAMESPACE_BEGIN
 class Tensor;
 class Variable;
 class Scalar;
+class Predicate;
 /// An elementwise expression whose type is its structure. Each of A is Leaf or an Expr.
 template <class Op, class... A>
 class Expr;
@@ -33,14 +34,14 @@ concept TensorLike = std::same_as<std::remove_cvref_t<T>, Tensor> || std::same_a
                      is_expr<std::remove_cvref_t<T>>;
 template <class T>
 concept Arithmetic = std::is_arithmetic_v<std::remove_cvref_t<T>>;
-/// What may stand beside a tensor: a C++ number, a Scalar, or a Dim; and a std::complex.
+/// What may stand beside a tensor: a C++ number, a Scalar, or a Dim; and a std::complex, and a Predicate.
 template <class T>
 concept ScalarLike =
     Arithmetic<T> || std::same_as<std::remove_cvref_t<T>, Scalar> || std::same_as<std::remove_cvref_t<T>, Dim>;
 template <class T>
 concept ComplexNumber = ComplexElement<std::remove_cvref_t<T>>;
 template <class T>
-concept NumberLike = ScalarLike<T> || ComplexNumber<T>;
+concept NumberLike = ScalarLike<T> || ComplexNumber<T> || std::same_as<std::remove_cvref_t<T>, Predicate>;
 template <class T>
 concept TensorOperand = TensorLike<T> || NumberLike<T>;
 

@@ -97,7 +97,8 @@ struct Index {
 /// (docs/control_flow.md).
 class Predicate {
  public:
-  explicit Predicate(bool outcome) : leaf_(Leaf::of_number(outcome)) {}
+  template <std::same_as<bool> B>
+  Predicate(B outcome) : leaf_(Leaf::of_number(outcome)) {}
   Predicate(Leaf outcome, Location where) : leaf_(std::move(outcome)), where_(where) {}
 
   explicit operator bool() const;
@@ -105,6 +106,7 @@ class Predicate {
   friend Predicate operator&(const Predicate& a, const Predicate& b);
   friend Predicate operator|(const Predicate& a, const Predicate& b);
   friend Predicate operator!(const Predicate& a);
+  friend Predicate operator~(const Predicate& a) { return !a; }
 
   const Leaf& leaf() const { return leaf_; }
   Location where() const { return where_; }

@@ -172,7 +172,7 @@ consteval bool check_parameter() {
                 "sinter: a float or double parameter would be frozen into the compiled function; declare it Scalar");
   static_assert(!ComplexNumber<P>, "sinter: a std::complex enters as a Tensor of rank 0: declare the parameter Tensor");
   static_assert(
-      !(std::is_lvalue_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
+      !(std::is_reference_v<P> && !std::is_const_v<std::remove_reference_t<P>>),
       "sinter: a compiled function takes its arguments by value or const reference; return the new value instead");
   return true;
 }
@@ -184,6 +184,14 @@ struct CheckParameters<std::tuple<P...>> {
 };
 template <class F>
 consteval bool check_function() {
+  static_assert(!std::is_member_function_pointer_v<F>,
+                "sinter: a pointer to a member function has no object to be called on; compile a lambda that calls the "
+                "member, [&](Tensor x) { return model.forward(x); }");
+  if constexpr (Signature<F>::is_known)
+    static_assert(!Signature<F>::is_mutable,
+                  "sinter: a mutable lambda, or a function object whose operator() is not const, changes state of its "
+                  "own; a traced function runs once and its code many times, so the state would stay: take it as an "
+                  "argument and return the new one, or hold it in a Variable");
   if constexpr (Signature<F>::is_known) return CheckParameters<typename Signature<F>::Parameters>::ok;
   return true;
 }

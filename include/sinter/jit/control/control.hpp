@@ -121,7 +121,7 @@ T filled(T shape, const Ref<TensorImpl>*& values) {
   return shape;
 }
 template <class F, class... P>
-using raw_result_t = std::remove_cvref_t<std::invoke_result_t<const F&, const P&...>>;
+using raw_result_t = typename expr_detail::CallResult<F, P...>::type;
 
 template <class... P>
 void insert_all_placeholders(OpenBody& trace, std::tuple<P...>& parameters) {
@@ -342,6 +342,10 @@ auto fori_loop(const LoopBound& lower, const LoopBound& upper, const B& body, co
                Location where = std::source_location::current()) {
   using namespace control_detail;
   using H = held_t<Init>;
+  static_assert(
+      std::is_invocable_v<const B&, const Scalar&, const H&>,
+      "sinter: the body of a fori_loop takes the number of the iteration, a Scalar, and the carry, of the type "
+      "that the loop starts with (a Scalar where that is a C++ number), and is no mutable lambda");
   if (lower.is_dim() && upper.is_dim()) {
     const H start = hold<H>(init);
     const Tensor numbers = loop_numbers(lower, upper, take_values(start), where);

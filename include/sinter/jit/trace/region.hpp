@@ -72,7 +72,7 @@ class Region {
 
   template <class... A>
   auto operator()(const A&... args) const {
-    using Raw = typename jit_detail::RawResult<F, jit_detail::traced_arguments_t<F, A...>>::type;
+    using Raw = typename expr_detail::CallResultOf<F, jit_detail::traced_arguments_t<F, A...>>::type;
     if constexpr (std::is_void_v<Raw>) {
       return compiled_(args...);
     } else {
