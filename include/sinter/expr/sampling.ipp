@@ -127,7 +127,8 @@ SINTER_DECL Tensor categorical(const In& logits, const Shape& shape) {
   const Term wide(cast(given, DType::f64), where);
   const Term rates = expr_detail::apply<ops::Exp>(wide - Term(amax(wide, -1, Keep::yes), where));
   Shape drawn = shape;
-  for (const Dim extent : given.shape().dims()) drawn.push_back(extent);
+  const Shape rows = given.shape();
+  for (const Dim extent : rows.dims()) drawn.push_back(extent);
   const TensorOptions options{.dtype = DType::f64, .device = given.value.device()};
   const Term speed = rates / expr_detail::standard_exponential(drawn, options, where);
   return argmax(expr_detail::where_of(rates == 0.0, -1.0, speed), -1);

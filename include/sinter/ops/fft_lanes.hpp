@@ -1,5 +1,5 @@
 // Discrete Fourier transforms of several lines side by side: each number of one line is a lane of a vector, so that all
-// steps are whole vectors whatever the length. Stockham's order (no bit reversal), radices 2, 3, 4, 5 and any other.
+// steps are whole vectors whatever the length. Stockham's order (no bit reversal), with the radices of fft_radices.hpp.
 // Knows vectors and tables, not where the lines come from. Additions and products stay apart (no fma), and so results
 // are the same with any width of vectors.
 #pragma once

@@ -139,6 +139,9 @@ class Transformer {
   /// Are rows this few cut into rows and columns of their own, so that lanes are used?
   static bool is_cut(std::int64_t rows, std::int64_t length) {
     if (length > longest_side_by_side) return true;
+    // Lengths that may go along a row have the same bits beside any others.
+    constexpr std::int64_t unit = 128 / static_cast<std::int64_t>(sizeof(T));
+    if (length % unit == 0 && length < 8 * unit) return false;
     return rows * 2 <= lanes && length >= 4 * lanes && middle_divisor(length) * 2 >= lanes;
   }
   /// One after the other: by Bluestein's convolution, or as rows and columns of their own.
@@ -217,18 +220,18 @@ class Transformer {
     T* middle = static_cast<T*>(memory->data());
     const auto column_plan = line_plan<T>(rows);
     const double cost = static_cast<double>(lanes);
-    parallel_for((columns + lanes - 1) / lanes, cost * estimated_nanoseconds(rows),
-                 [&](std::int64_t i, std::int64_t end) {
-                   const auto [a, b] = lane_buffers().pair<P>(column_plan->room);
-                   for (; i < end; ++i) {
-                     const std::int64_t first = first_of_group(i, columns, lanes);
-                     const int used = static_cast<int>(std::min(lanes, columns - first));
-                     Machine::load(a, columns_of(in, columns, first, used, ends.parts), rows);
-                     P* done = Machine::transform(*column_plan, a, b);
-                     Machine::twiddle(done, rows, plan.twiddles.data() + i * rows * 2 * lanes);
-                     Machine::store(columns_of(middle, row_step, first, used, Parts::as_they_are), done, rows, T(1));
-                   }
-                 });
+    parallel_for(tasks_of(columns), cost * estimated_nanoseconds(rows), [&](std::int64_t i, std::int64_t end) {
+      if (end == tasks_of(columns)) end = (columns + lanes - 1) / lanes;
+      const auto [a, b] = lane_buffers().pair<P>(column_plan->room);
+      for (; i < end; ++i) {
+        const std::int64_t first = first_of_group(i, columns, lanes);
+        const int used = static_cast<int>(std::min(lanes, columns - first));
+        Machine::load(a, columns_of(in, columns, first, used, ends.parts), rows);
+        P* done = Machine::transform(*column_plan, a, b);
+        Machine::twiddle(done, rows, plan.twiddles.data() + i * rows * 2 * lanes);
+        Machine::store(columns_of(middle, row_step, first, used, Parts::as_they_are), done, rows, T(1));
+      }
+    });
     if (columns > longest_side_by_side) {
       const Ref<Storage> more = room_for<T>(plan.length);
       T* done = static_cast<T*>(more->data());
@@ -237,18 +240,20 @@ class Transformer {
     }
     const auto rest_plan = line_plan<T>(columns);
     const Block as_rows{rows, row_step, 1};
-    parallel_for((rows + lanes - 1) / lanes, cost * estimated_nanoseconds(columns),
-                 [&](std::int64_t i, std::int64_t end) {
-                   const auto [a, b] = lane_buffers().pair<P>(rest_plan->room);
-                   for (; i < end; ++i) {
-                     const std::int64_t first = first_of_group(i, rows, lanes);
-                     const int used = static_cast<int>(std::min(lanes, rows - first));
-                     Machine::load(a, lines_of<const T>(middle, as_rows, first, used, Parts::as_they_are), columns);
-                     Machine::store(columns_of(out, rows, first, used, ends.parts),
-                                    Machine::transform(*rest_plan, a, b), columns, ends.scale);
-                   }
-                 });
+    parallel_for(tasks_of(rows), cost * estimated_nanoseconds(columns), [&](std::int64_t i, std::int64_t end) {
+      if (end == tasks_of(rows)) end = (rows + lanes - 1) / lanes;
+      const auto [a, b] = lane_buffers().pair<P>(rest_plan->room);
+      for (; i < end; ++i) {
+        const std::int64_t first = first_of_group(i, rows, lanes);
+        const int used = static_cast<int>(std::min(lanes, rows - first));
+        Machine::load(a, lines_of<const T>(middle, as_rows, first, used, Parts::as_they_are), columns);
+        Machine::store(columns_of(out, rows, first, used, ends.parts), Machine::transform(*rest_plan, a, b), columns,
+                       ends.scale);
+      }
+    });
   }
+  /// Groups of columns, the last two as one task: they share columns (first_of_group), and both write these.
+  static std::int64_t tasks_of(std::int64_t columns) { return std::max<std::int64_t>(1, columns / lanes); }
   /// Columns `first` to first + used of a matrix of so many columns.
   template <class Number>
   static Lines<L, Number*> columns_of(Number* data, std::int64_t columns, std::int64_t first, int used, Parts parts) {

@@ -60,10 +60,10 @@ class SmallSymmetric {
   }
 
  private:
-  /// Elements are at most 1: what is less than 2^-70 is below the rounding of the largest eigenvalue.
+  /// Below the rounding of what stands on the diagonal beside it, so that small eigenvalues are found, too.
   bool is_negligible(int p, int q) const {
     const double size = std::abs(a_[p][q]);
-    return size < 0x1p-70 ||
+    return size == 0 ||
            (std::abs(a_[p][p]) + size == std::abs(a_[p][p]) && std::abs(a_[q][q]) + size == std::abs(a_[q][q]));
   }
   void rotate(int p, int q) {

@@ -72,7 +72,7 @@ class AttentionPreparer {
   bool is_stretched(Value value) const {
     const Node& node = graph_.node(value);
     const Shape& whole = graph_.type(value).shape;
-    if (node.op != &op_info<ops::Expand> || whole.rank() < 4) return false;
+    if (node.op != &op_info<ops::Expand> || whole.rank() < 3) return false;
     const Shape& own = graph_.type(node.inputs[0]).shape;
     if (own.rank() != whole.rank() || !ops_detail::is_one(own[-3])) return false;
     for (int axis = 0; axis < whole.rank(); ++axis)
@@ -89,7 +89,8 @@ class AttentionPreparer {
     const Node& node = graph_.nodes()[id];
     if (node.op != &op_info<Attention> || node.types[0].device == Device::cpu() || !keep_(graph_, node)) return;
     const bool is_grouped = is_stretched(node.inputs[1]) && is_stretched(node.inputs[2]);
-    plans_[id] = {true, is_grouped, is_grouped, is_grouped && has_mask_for_all_heads(node)};
+    plans_[id] = {true, is_grouped, is_grouped,
+                  is_grouped && graph_.type(node.inputs[0]).shape.rank() >= 4 && has_mask_for_all_heads(node)};
   }
   void plan_gradient(std::size_t id) {
     const Node& node = graph_.nodes()[id];

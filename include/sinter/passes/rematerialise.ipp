@@ -271,7 +271,8 @@ SINTER_DECL Value RematerialiseRewrite::behind_barrier(Value value, Location whe
 SINTER_DECL std::int32_t RematerialiseRewrite::node_of(Value value, Location where) {
   if (value.result == 0) return value.node;
   const Val whole{&builder_, value, where};
-  for (Dim extent : whole.shape().dims())
+  const Shape shape = whole.shape();
+  for (const Dim extent : shape.dims())
     if (extent.is_static() && extent.value() == 0) return full_like(whole, 0).value.node;  // there are no elements
   return behind(value, value, where).node;
 }

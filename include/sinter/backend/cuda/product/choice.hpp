@@ -52,6 +52,10 @@ class ProductChoices {
   /// chosen, for this process. `name` is for the log (topic "autotune").
   ProductChoice choose(const std::string& key, std::string_view name, std::span<const ProductCandidate> candidates,
                        const ProductMeasurer& measure);
+  /// What needed no measurement, since nothing else may win; in the process and on disk.
+  void remember(const std::string& key, const ProductChoice& choice);
+  /// Forgets this one, on disk, too: it is of another machine.
+  void drop(const std::string& key);
   /// Forgets what this process knows; from now on entries are in `disk`.
   void forget(DiskCache disk);
 

@@ -113,6 +113,20 @@ SINTER_DECL ProductChoice ProductChoices::choose(const std::string& key, std::st
   return known_.insert_or_assign(key, choice).first->second;
 }
 
+SINTER_DECL void ProductChoices::remember(const std::string& key, const ProductChoice& choice) {
+  std::scoped_lock one(measuring_);
+  disk_.store(key, text_of(choice));
+  std::scoped_lock lock(mutex_);
+  known_.insert_or_assign(key, choice);
+}
+
+SINTER_DECL void ProductChoices::drop(const std::string& key) {
+  std::scoped_lock one(measuring_);
+  disk_.store(key, "");  // which is no choice
+  std::scoped_lock lock(mutex_);
+  known_.erase(key);
+}
+
 SINTER_DECL void ProductChoices::forget(DiskCache disk) {
   std::scoped_lock lock(measuring_, mutex_);
   known_.clear();

@@ -57,6 +57,10 @@ class ProductBinder {
     if (is_measured) choice = product_choices().find(key());
     if (!choice || is_of_library(choice->algorithm))
       problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands, is_aligned, true);
+    if (choice && is_of_library(choice->algorithm) && !is_of_this_library(*choice)) {
+      product_choices().drop(key());
+      choice.reset();
+    }
     const bool is_generated = choice && !is_of_library(choice->algorithm);
     if (problem_.algorithms.size() < 2 && !is_generated) return choice.reset(), ready({});
     std::vector<GemmAlgorithm> algorithms = problem_.algorithms;
@@ -87,6 +91,14 @@ class ProductBinder {
       if (is_logged("autotune")) note("autotune", error.what());
       return {};
     }
+  }
+  /// May the choice of an earlier process be followed? Not where the library is of another version, or not there.
+  bool is_of_this_library(const ProductChoice& choice) const {
+    const std::vector<GemmAlgorithm>& all = problem_.algorithms;
+    if (std::find(all.begin(), all.end(), choice.algorithm) == all.end()) return false;
+    const ReadyList list = ready(choice.algorithm);
+    return list.list.call == nullptr || choice.library_algorithm.empty() ||
+           list.list.call->use(choice.library_algorithm);
   }
   static bool works(const ReadyList& list) { return list.list.call == nullptr || !library_algorithms(list, 1).empty(); }
 
@@ -145,8 +157,12 @@ class ProductBinder {
         list_of.push_back(lists[i].get());
       }
     }
-    if (candidates.size() == 1)
-      return first_that_works({candidates[0].algorithm}, choice, "by rule: nothing else may be faster");
+    if (candidates.size() == 1) {
+      ReadyList only = first_that_works({candidates[0].algorithm}, choice, "by rule: nothing else may be faster");
+      // Kept, since another size of this kind may have more candidates.
+      choices.remember(key(), *choice);
+      return only;
+    }
     if (candidates.empty()) return first_that_works(problem_.algorithms, choice, "by rule: nothing could be measured");
     choice = choices.choose(key(), kernel_text(), candidates,
                             [&](std::span<const ProductCandidate> all) { return times(all, list_of); });

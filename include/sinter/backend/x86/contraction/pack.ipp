@@ -100,11 +100,11 @@ inline void transpose(const Panel& p) {
   auto* to = reinterpret_cast<Element*>(p.to);
   const std::int64_t stride = p.column_stride / static_cast<std::int64_t>(sizeof(Element));
   for (std::int64_t begin = 0; begin < p.k_extent; begin += run) {
-    const std::int64_t end = std::min(begin + run, p.k_extent);
+    const std::int64_t end = std::min(begin + run, p.k_extent), next_end = std::min(end + run, p.k_extent);
     for (std::int64_t next = 0; next < p.columns; next += block) {
       const std::int64_t column = std::min(next, p.columns - block);
       for (std::int64_t ahead = column; ahead < column + block; ++ahead)
-        for (std::int64_t at = end; at < end + run; at += 64 / static_cast<std::int64_t>(sizeof(Element)))
+        for (std::int64_t at = end; at < next_end; at += 64 / static_cast<std::int64_t>(sizeof(Element)))
           _mm_prefetch(reinterpret_cast<const char*>(from + at + ahead * stride), _MM_HINT_T0);
       for (std::int64_t k = begin; k < end; k += block) {
         const std::int64_t first = std::min(k, p.k_extent - block);

@@ -34,7 +34,7 @@ inline constexpr int row_tile_vectors = 2;
 
 SINTER_DECL std::optional<RowPlan> plan_rows(const ContractionParts& parts, const ContractionPlan& plan, Isa isa,
                                              int threads) {
-  constexpr std::int64_t least_row_bytes = 1024, most_sum_bytes = 96 << 10;
+  constexpr std::int64_t least_row_bytes = 1024, most_sum_bytes = 96 << 10, most_pack_bytes = 64 << 20;
   const bool is_asked = parts.tile_rows != 0 || parts.tile_columns != 0;
   if (!plan.streams_results || plan.is_direct || is_asked || plan.tiles == 0 || plan.method != ProductMethod::tiles ||
       plan.k == 0 || plan.k_run < plan.k || plan.n * plan.element < least_row_bytes)
@@ -60,6 +60,7 @@ SINTER_DECL std::optional<RowPlan> plan_rows(const ContractionParts& parts, cons
   p.nanoseconds_per_task = plan.nanoseconds_per_task * static_cast<double>(plan.panels * plan.blocks) /
                            static_cast<double>(r.chunks.panels * p.blocks);
   p.pack_bytes = (p.b_is_shared ? 1 : p.batches) * p.panels * p.panel_bytes();
+  if (p.pack_bytes > most_pack_bytes) return std::nullopt;  // a thread keeps this memory
   return r;
 }
 
