@@ -113,6 +113,7 @@ TEST_CASE("where: a bool condition decides no dtype") {
   CHECK(where(true, 1, 2.5).leaf().kind == DTypeClass::floating);
   CHECK(where(false, 1, 2).leaf().kind == DTypeClass::integer);
   CHECK(where(Scalar(2) > 1, 1, 2.5).number() == 1);
+  CHECK(where(true, true, 2).leaf().kind == DTypeClass::integer);
 }
 
 TEST_CASE("limits of Scalars, alone and beside tensors") {
