@@ -35,11 +35,46 @@ def unit_values(seed, count):
 
 
 def numbers_of(recipe, shape, seed):
-    """The numbers of an input, in row-major order, before they are rounded to its dtype."""
+    """The numbers of an input, in row-major order, before they are rounded to its dtype. ` * c r k` behind a recipe: the number
+    in row i and column j times 2^(c + r i + k j)."""
+    recipe, *scales = recipe.split(" * ")
+    numbers = plain_numbers_of(recipe, shape, seed)
+    if not scales:
+        return numbers
+    constant, by_row, by_column = map(int, scales[0].split())
+    n, m = shape[-1], shape[-2]
+    return [math.ldexp(x, constant + by_row * (i // n % m) + by_column * (i % n)) for i, x in enumerate(numbers)]
+
+
+def of_singular_values(values, rows, columns):
+    """A matrix with these, over and over: reflections by the vector of ones on both sides, exact where both extents are
+    powers of two; a square one is symmetric, and these are its eigenvalues."""
+    assert rows & (rows - 1) == 0 and columns & (columns - 1) == 0
+
+    def reflection(n, i, j):
+        return (1 if i == j else 0) - 2 / n
+
+    matrix = []
+    for i in range(rows):
+        for j in range(columns):
+            total = 0.0   # sum() would compensate, which C++ does not
+            for k in range(min(rows, columns)):
+                total += reflection(rows, i, k) * float(values[k % len(values)]) * reflection(columns, k, j)
+            matrix.append(total)
+    return matrix
+
+
+def plain_numbers_of(recipe, shape, seed):
     count = math.prod(shape)
     kind, *rest = recipe.split()
     if kind == "v":                       # these values, over and over
         return [float(rest[i % len(rest)]) for i in range(count)]
+    if kind == "h":                       # Hilbert's matrix, 1 / (row + column + rest)
+        n, m = shape[-1], shape[-2]
+        return [1 / (i // n % m + i % n + float(rest[0])) for i in range(count)]
+    if kind == "e":
+        matrix = of_singular_values(rest, shape[-2], shape[-1])
+        return [matrix[i % len(matrix)] for i in range(count)]
     low, high = float(rest[0]), float(rest[1])
     units = unit_values(seed, count)
     if kind == "u":                       # uniform

@@ -1,6 +1,7 @@
 // See cases.hpp.
 #include "cases.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
@@ -95,13 +96,33 @@ double short_unit_value(std::uint64_t seed, std::uint64_t position) {
   return std::floor(unit_value(seed, position) * 0x1p22) * 0x1p-22;
 }
 
+/// As case_format.py says: reflections on both sides of these singular values.
+double reflected_number(const std::vector<std::string>& values, std::int64_t rows, std::int64_t columns,
+                        std::int64_t row, std::int64_t column) {
+  const auto reflection = [](std::int64_t n, std::int64_t i, std::int64_t j) {
+    return (i == j ? 1 : 0) - 2 / static_cast<double>(n);
+  };
+  double sum = 0;
+  for (std::int64_t k = 0; k < std::min(rows, columns); ++k)
+    sum += reflection(rows, row, k) * number_of(values[1 + static_cast<std::size_t>(k) % (values.size() - 1)]) *
+           reflection(columns, k, column);
+  return sum;
+}
+
 double number_at(const std::vector<std::string>& words, const Extents& shape, std::uint64_t seed, std::int64_t i) {
-  if (words[0] == "v") return number_of(words[1 + static_cast<std::size_t>(i) % (words.size() - 1)]);
-  const char kind = words[0][0];
-  const double low = number_of(words[1]), high = number_of(words[2]);
   const std::int64_t columns = shape.empty() ? 1 : shape.back();
   const std::int64_t rows = shape.size() < 2 ? 1 : shape[shape.size() - 2];
   const std::int64_t column = i % columns, row = i / columns % rows;
+  if (const auto star = std::find(words.begin(), words.end(), "*"); star != words.end()) {
+    const auto by_two = [&](int k) { return std::strtoll(star[k].c_str(), nullptr, 10); };
+    return std::ldexp(number_at({words.begin(), star}, shape, seed, i),
+                      static_cast<int>(by_two(1) + by_two(2) * row + by_two(3) * column));
+  }
+  if (words[0] == "v") return number_of(words[1 + static_cast<std::size_t>(i) % (words.size() - 1)]);
+  if (words[0] == "h") return 1 / (static_cast<double>(row + column) + number_of(words[1]));
+  if (words[0] == "e") return reflected_number(words, rows, columns, row, column);
+  const char kind = words[0][0];
+  const double low = number_of(words[1]), high = number_of(words[2]);
   std::int64_t source = i;
   if (kind == 's') source = i - row * columns - column + std::min(row, column) * columns + std::max(row, column);
   const double unit = short_unit_value(seed, static_cast<std::uint64_t>(source));

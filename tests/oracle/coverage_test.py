@@ -92,7 +92,7 @@ def listed(table):
 def least_of(row):
     """How many cases it must have: more of linear algebra, signals, quantised numbers; singular and nearly singular matrices
     are among those of matrices."""
-    return 30 if row.removeprefix("complex ").startswith("linalg.") or row in MANY else 20
+    return 30 if re.match("(complex |ill-conditioned )?linalg[.]", row) or row in MANY else 20
 
 
 def problems_of_lists(project):

@@ -40,6 +40,7 @@ NamedFunctions reductions_functions();
 NamedFunctions order_functions();
 NamedFunctions shapes_functions();
 NamedFunctions linalg_functions();
+NamedFunctions conditioned_functions();  // some of those of linalg, of matrices that are hard
 NamedFunctions layers_functions();
 NamedFunctions losses_functions();
 NamedFunctions special_functions();
