@@ -49,6 +49,8 @@ inline void test_kinds(const Numbers& n) {
       "is_finite_number");
   check(has_sign_bit(n.minus_zero) && !has_sign_bit(n.zero) && has_sign_bit(-n.one), "has_sign_bit");
   const float narrow = std::bit_cast<float>(static_cast<std::uint32_t>(0xFFC00000U));
+  const long double wide = n.nan, beyond = n.infinity;
+  check(!is_finite_number(wide) && !is_finite_number(beyond) && !has_sign_bit(beyond), "kinds of wide numbers");
   check(is_nan_number(narrow) && !is_finite_number(narrow) && has_sign_bit(narrow), "kinds of floats");
 }
 inline void test_meaning(const Numbers& n) {
@@ -67,6 +69,7 @@ inline void test_order(const Numbers& n) {
   terms[0] = 0x1p60;
   check(exact_sum(terms) - 0x1p60 == 1024, "the order of additions");  // 999 to the multiples of 256 that there are
   check(n.nan != n.nan && n.infinity == std::numeric_limits<double>::infinity(), "comparisons");
+  check(!has_sign_bit(n.minus_zero + 0.0), "a sum of zeros");
   const std::vector<double> some{n.one, n.nan};
   check(std::any_of(some.begin(), some.end(), [](double x) { return x != x; }), "a lambda");
 }

@@ -10,7 +10,8 @@ import sys
 import tempfile
 
 WAYS = [["-O3", "-ffast-math"], ["-O2", "-ffinite-math-only"],
-        ["-O2", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math"]]
+        ["-O2", "-fassociative-math", "-fno-signed-zeros", "-fno-trapping-math", "-freciprocal-math"],
+        ["-O2", "-fno-signed-zeros"]]
 
 
 def run(command, **options):

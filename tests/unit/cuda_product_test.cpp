@@ -294,6 +294,20 @@ TEST_CASE("a damaged entry is measured again") {
   }
 }
 
+TEST_CASE("what needs no measurement is remembered, what is of another library is dropped, on disk, too") {
+  const TemporaryFolder folder;
+  const DiskCache disk(folder.path);
+  ProductChoices choices(disk);
+  choices.remember("key", {GemmAlgorithm::wgmma, {}, "by rule"});
+  CHECK(choices.find("key")->algorithm == GemmAlgorithm::wgmma);
+  CHECK(ProductChoices(disk).find("key")->algorithm == GemmAlgorithm::wgmma);
+  choices.drop("key");
+  CHECK_FALSE(choices.find("key").has_value());
+  CHECK_FALSE(ProductChoices(disk).find("key").has_value());
+  CHECK(choices.choose("key", "", three, times({3, 1, 2})).library_algorithm == "b");
+  CHECK(ProductChoices(disk).find("key")->library_algorithm == "b");
+}
+
 TEST_CASE("threads that need one product measure it once, and never at the same time") {
   ProductChoices choices{DiskCache("")};
   std::atomic<int> calls{0}, inside{0}, most{0};

@@ -247,6 +247,8 @@ TEST_CASE("linalg: eigh of one, two and three rows") {
   // Only the lower triangle is read; exact where the answer is.
   const Tensor a = tensor({{0.0, 9.0}, {3.0, 0.0}});
   CHECK(doubles(linalg::eigvalsh(a)) == std::vector<double>{-3, 3});
+  const Tensor graded = tensor({{1.0, 0.0, 0.0}, {0.0, 1e-25, 5e-26}, {0.0, 5e-26, 1e-25}});
+  CHECK(near(doubles(linalg::eigvalsh(graded) * 1e25), {0.5, 1.5, 1e25}, 1e-12));
   const Tensor diagonal = tensor({{3.0, 0.0, 0.0}, {0.0, -1.0, 0.0}, {0.0, 0.0, 2.0}});
   CHECK(doubles(linalg::eigvalsh(diagonal)) == std::vector<double>{-1, 2, 3});
 }

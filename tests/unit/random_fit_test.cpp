@@ -118,6 +118,22 @@ TEST_CASE("random numbers: distribution functions of the continuous kinds", "[ra
   CHECK(distance(random::randn(random::key(1), {draws}) * 1.03F, normal_function) > 2.3);
 }
 
+TEST_CASE("random numbers: of f16 and bf16, all finite, uniform ones below 1", "[random]") {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    INFO(name(dtype));
+    manual_seed(5);
+    const TensorOptions options{.dtype = dtype};
+    const std::vector<double> uniform_ones = doubles(rand({draws}, options));
+    CHECK(*std::max_element(uniform_ones.begin(), uniform_ones.end()) < 1);
+    CHECK(*std::min_element(uniform_ones.begin(), uniform_ones.end()) >= 0);
+    CHECK(near(item<double>(mean(rand({draws}, options).to(DType::f64))), 0.5, 0.01));
+    const Tensor normal_ones = randn({draws}, options).to(DType::f64);
+    CHECK(distance(normal_ones, normal_function) < std::sqrt(static_cast<double>(draws)) * 0.01);  // steps of 8 bits
+    for (const Tensor& x : {exponential(2, {draws}, options), laplace(0, 1, {draws}, options)})
+      CHECK(item<bool>(all(isfinite(x))));
+  }
+}
+
 TEST_CASE("random numbers: frequencies of the discrete kinds", "[random]") {
   const Shape shape{draws};
   CHECK(excess(random::randint(random::key(1), 0, 37, shape), [](double) { return 1.0 / 37; }) < 5);

@@ -74,11 +74,12 @@
 
 // With -ffast-math, or what it is made of, a compiler takes for granted that there is no NaN and no infinity, and may
 // add numbers up in any order. Files may be compiled so; what is between these two is not. Clang does not say which
-// parts of it are on.
+// parts of it are on; its `precise` would allow fma where a user has -ffp-contract=off.
 #ifdef __clang__
-#define SINTER_EXACT_BEGIN _Pragma("float_control(precise, on, push)")
+#define SINTER_EXACT_BEGIN _Pragma("float_control(precise, on, push)") _Pragma("clang fp contract(off)")
 #define SINTER_EXACT_END _Pragma("float_control(pop)")
-#elif defined(__FAST_MATH__) || __FINITE_MATH_ONLY__ || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__)
+#elif defined(__FAST_MATH__) || __FINITE_MATH_ONLY__ || defined(__ASSOCIATIVE_MATH__) || \
+    defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
 #define SINTER_EXACT_BEGIN _Pragma("GCC push_options") _Pragma("GCC optimize(\"no-fast-math\")")
 #define SINTER_EXACT_END _Pragma("GCC pop_options")
 #else

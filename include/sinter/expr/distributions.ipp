@@ -18,6 +18,10 @@ inline void require_parameter(bool holds, std::string_view op, const char* param
 }
 /// Mean 1. Uniform numbers are below 1, so all are finite.
 inline Term standard_exponential(const Shape& shape, TensorOptions options, Location where) {
+  if (const DType dtype = options.dtype; is_half(dtype)) {
+    options.dtype = DType::f32;
+    return {cast(standard_exponential(shape, options, where), dtype), where};
+  }
   const Term u(rand(shape, options, where), where);
   return -apply<ops::Log1p>(-u);
 }

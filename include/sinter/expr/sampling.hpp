@@ -14,7 +14,7 @@ SINTER_NAMESPACE_BEGIN
 // Parameters broadcast, and numbers have their floating dtype; whole parameters give f32. That they are in range is not
 // checked.
 
-/// Uniform in [low, high): low + (high - low) * rand.
+/// Uniform from low to high: low + (high - low) * rand, which rounding may make high.
 Tensor uniform(const In& low, const In& high);
 /// mean + stddev * randn.
 Tensor normal(const In& mean, const In& stddev);

@@ -14,7 +14,7 @@ SINTER_NAMESPACE_BEGIN
 namespace expr_detail {
 
 /// Two integers of one shape as i64 (u64 as it is), and the dtype that results have. A number leaves it to the other
-/// operand; beside u64 it loses its sign, on which common divisors do not depend.
+/// operand; beside u64 signed ones lose their sign, on which common divisors do not depend.
 struct IntegerPair {
   Term a, b;
   DType dtype;
@@ -27,11 +27,12 @@ inline IntegerPair integer_pair(const In& a, const In& b, std::string_view op) {
   const Shape shape = broadcast(x.shape(), y.shape(), op, a.where);
   const DType dtype = common_dtype(a, x, b, y, op);
   const DType held = dtype == DType::u64 ? DType::u64 : DType::i64;
-  const auto wide = [&](const Term& t, bool is_number) {
-    const Term size = is_number && held == DType::u64 ? absolute(t) : t;
+  const auto wide = [&](const Term& t) {
+    const bool loses_sign = held == DType::u64 && t.dtype() != DType::u64;
+    const Term size = loses_sign ? absolute(Term(cast(In(t.value, a.where), DType::i64), a.where)) : t;
     return Term(cast(In(expand(size, shape), a.where), held), a.where);
   };
-  return {wide(x, !a.leaf.value), wide(y, !b.leaf.value), dtype};
+  return {wide(x), wide(y), dtype};
 }
 
 inline Tensor bessel(const In& x, ops::BesselFunction function) {

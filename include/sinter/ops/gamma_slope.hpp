@@ -83,8 +83,11 @@ inline double log_gamma_slope(double a, double log_x) {
   if (is_infinite) return std::numeric_limits<double>::infinity();
   if (log_x > 710) return 0;  // no number of f64 is so large
   const Extended wide = a, at = log_x, x = std::exp(at);
-  if (a > 200 && x > 0.35L * wide && x < 2.3L * wide) return static_cast<double>(log_gamma_slope_large(wide, x));
-  return static_cast<double>(x < wide + 1 ? log_gamma_slope_below(wide, at) : log_gamma_slope_above(wide, at));
+  const bool is_large = a > 200 && x > 0.35L * wide && x < 2.3L * wide;
+  const Extended slope = is_large       ? log_gamma_slope_large(wide, x)
+                         : x < wide + 1 ? log_gamma_slope_below(wide, at)
+                                        : log_gamma_slope_above(wide, at);
+  return static_cast<double>(std::min<Extended>(slope, std::numeric_limits<double>::max()));
 }
 
 }  // namespace ops_detail

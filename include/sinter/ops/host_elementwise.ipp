@@ -327,7 +327,7 @@ SINTER_DECL ValList GammaSample::vjp(const VjpArgs& a) {
   const auto slope_at = [&](const Val& log_x) { return apply(op_info<GammaSlope>, {a.in[0], log_x}); };
   if (a.attrs[logarithm]) return {a.dout * slope_at(a.out), Val{}};
   const Val is_zero = eq(a.out, 0), x = where(is_zero, 1, a.out);
-  return {a.dout * where(is_zero, 0, x * slope_at(log(x))), Val{}};
+  return {where(is_zero, 0, a.dout * x * slope_at(log(x))), Val{}};
 }
 SINTER_DECL Batched GammaSample::batch(const BatchArgs& a) { return ops_detail::batch_elements(a); }
 

@@ -33,12 +33,16 @@ inline constexpr double words_apart = 1152921504606846976.0;  // 2^60, see rando
 /// Word `word` of this draw for each element of `shape`: i64 in [0, 2^32).
 Val random_word(Val key, Val counter, const Attrs& attrs, int word);
 
-/// Uniform in [0, 1): the upper 24 bits of word `word` (f32), or that word and the upper 21 bits of the next (f64).
-/// Masking keeps the conversion to floating exact, so that 1 is never reached by rounding.
+/// Uniform in [0, 1): the upper 24 bits of word `word` (f32; f16 has 11, bf16 8, f8 3), or that word and the upper 21 bits of
+/// the next (f64). Masking keeps the conversion to floating exact, so that 1 is never reached by rounding.
 template <class Words>
 Val unit_interval(DType dtype, const Words& words, int word) {
   const Val high = words(word);
   if (dtype == DType::f32) return cast(logical_and(high, number(high, two_to_32 - 256)), dtype) * (1 / two_to_32);
+  if (is_half(dtype)) {
+    const double dropped = dtype == DType::f16 ? 0x1p21 : dtype == DType::bf16 ? 0x1p24 : 0x1p29;
+    return cast(cast(logical_and(high, number(high, two_to_32 - dropped)), DType::f32) * (1 / two_to_32), dtype);
+  }
   const Val low = words(word + 1);
   const Val fraction = cast(logical_and(low, number(low, two_to_32 - 2048)), dtype) * (1 / two_to_32);
   return (cast(high, dtype) + fraction) * (1 / two_to_32);
@@ -46,6 +50,7 @@ Val unit_interval(DType dtype, const Words& words, int word) {
 
 template <class Words>
 Val standard_normal(DType dtype, const Words& words) {
+  if (is_half(dtype)) return cast(standard_normal(DType::f32, words), dtype);
   const Val u = 1 - unit_interval(dtype, words, 0);  // (0, 1]: the logarithm is finite
   const Val v = unit_interval(dtype, words, 2);
   return sqrt(log(u) * -2) * cos(v * (2 * std::numbers::pi));

@@ -291,7 +291,8 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
     const Tile levels =
         most > 64 ? Tile{Part::levels, 1, is_masked ? 64 : 128, 3, 3} : Tile{Part::levels, 1, 64, is_masked ? 3 : 4, 3};
     const bool is_small = most <= 64 && !is_masked;
-    // Walks over hidden keys are short: dq of 128 features takes 0.9 of the time with a third stage there, 1.04 elsewhere.
+    // Walks over hidden keys are short: dq of 128 features takes 0.9 of the time with a third stage there, elsewhere
+    // 1.04.
     Tile queries =
         is_small ? Tile{Part::queries, 1, 48, 4, 3}
                  : Tile{Part::queries, 1, most > 64 && is_masked ? 64 : 96, 2, problem.is_causal && !is_masked ? 3 : 2};
