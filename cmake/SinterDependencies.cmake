@@ -6,7 +6,7 @@ find_package(Eigen3 QUIET NO_MODULE)
 if(NOT Eigen3_FOUND)
   message(FATAL_ERROR
     "Sinter needs Eigen, which was not found. Install it (Debian and Ubuntu: apt-get install libeigen3-dev), or name the folder "
-    "of its Eigen3Config.cmake in Eigen3_DIR.")
+    "of its Eigen3Config.cmake in Eigen3_DIR. ${Eigen3_NOT_FOUND_MESSAGE}")
 endif()
 if(Eigen3_VERSION VERSION_LESS 3.3)
   message(FATAL_ERROR "Sinter needs Eigen 3.3 or later; ${Eigen3_DIR} has ${Eigen3_VERSION}")
@@ -15,7 +15,7 @@ find_package(TBB QUIET CONFIG)
 if(NOT TBB_FOUND)
   message(FATAL_ERROR
     "Sinter needs TBB, which was not found. Install it (Debian and Ubuntu: apt-get install libtbb-dev), or name the folder of "
-    "its TBBConfig.cmake in TBB_DIR.")
+    "its TBBConfig.cmake in TBB_DIR. ${TBB_NOT_FOUND_MESSAGE}")
 endif()
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)

@@ -308,6 +308,9 @@ TEST_CASE("u64: common divisors and multiples, with numbers of either sign", "[u
     CHECK(run([](const Inputs& in) { return Tensor(lcm(-1, in[0])); }) == Words{6 * (top / 4), most, 0, 12});
   }
   CHECK(has(message_of<DTypeError>([&] { gcd(a, tensor<std::int64_t>({1})); }), "gcd: u64 with i64"));
+  const Tensor minus_four = sum(tensor<std::int64_t>({-4}));
+  CHECK(to_vector<Word>(gcd(tensor<std::uint64_t>({6, 10}), minus_four)) == Words{2, 2});
+  CHECK(to_vector<Word>(lcm(minus_four, tensor<std::uint64_t>({6, 10}))) == Words{12, 20});
   CHECK(to_vector<std::int64_t>(gcd(tensor<std::int64_t>({-12}), 18)) == std::vector<std::int64_t>{6});
 }
 

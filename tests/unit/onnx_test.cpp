@@ -12,7 +12,6 @@
 #include <fstream>
 #include <iterator>
 #include <limits>
-#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -223,28 +222,6 @@ TEST_CASE("what is exported to ONNX comes back", "[onnx]") {
   require_round_trip(jit::grad([](Tensor a) { return sum(square(sin(a))); }), x);
   require_round_trip([](Tensor a) { return jit::region([](Tensor b) { return tanh(b) * 2; })(a); }, x);
   require_round_trip([](Tensor a, Tensor b) { return matmul(a, b.t()); }, x, x);
-}
-
-TEST_CASE("results in containers are outputs of a model one after the other", "[onnx]") {
-  const Folder folder;
-  const std::string path = folder / "model.onnx";
-  const Tensor x = tensor({{1.f, 2.f}, {3.f, 4.f}});
-  const auto several = [](Tensor a) {
-    return std::pair(std::vector<Tensor>{a + 1, sum(a, 0)}, std::map<std::string, Tensor>{{"twice", a * 2}});
-  };
-  jit::export_onnx(several, {.path = path, .outputs = {"up", "sums", "twice"}}, x);
-  const io::OnnxModel model = io::load_onnx(path);
-  REQUIRE(model.outputs().size() == 3);
-  const std::vector<Tensor> found = model({x});
-  CHECK(floats(found[0]) == std::vector<float>{2, 3, 4, 5});
-  CHECK(floats(found[1]) == std::vector<float>{4, 6});
-  CHECK(floats(found[2]) == std::vector<float>{2, 4, 6, 8});
-  for (const std::string& said :
-       {message_of([&] { jit::export_onnx([](Tensor a) { return std::pair(a, 3); }, path, x); }), message_of([&] {
-          jit::export_onnx([](Tensor a) { return std::vector{std::pair(a, std::string("x"))}; }, path, x);
-        }),
-        message_of([&] { jit::export_onnx([](Tensor a) { return std::pair(a, a.size(0)); }, path, x); })})
-    CHECK(said.find("returns a number, text or an extent") != std::string::npos);
 }
 
 TEST_CASE("a model has gradients, is mapped over a batch, and is saved with the function that calls it", "[onnx]") {

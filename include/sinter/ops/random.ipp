@@ -33,8 +33,8 @@ inline constexpr double words_apart = 1152921504606846976.0;  // 2^60, see rando
 /// Word `word` of this draw for each element of `shape`: i64 in [0, 2^32).
 Val random_word(Val key, Val counter, const Attrs& attrs, int word);
 
-/// Uniform in [0, 1): the upper 24 bits of word `word` (f32; f16 has 11, bf16 8, f8 3), or that word and the upper 21 bits of
-/// the next (f64). Masking keeps the conversion to floating exact, so that 1 is never reached by rounding.
+/// Uniform in [0, 1): the upper 24 bits of word `word` (f32; f16 has 11, bf16 8, f8 3), or that word and the upper 21
+/// bits of the next (f64). Masking keeps the conversion to floating exact, so that 1 is never reached by rounding.
 template <class Words>
 Val unit_interval(DType dtype, const Words& words, int word) {
   const Val high = words(word);

@@ -1,6 +1,6 @@
 // The driver. A task is one column panel of one block of rows of one batch; panels run fastest, so that successive
-// tasks share their part of A. Nothing is allocated while it runs: packed B belongs to the Launch (where tasks are whole
-// rows, rows.ipp, to the thread that calls), tile scratch to the thread.
+// tasks share their part of A. Nothing is allocated while it runs: packed B belongs to the Launch, tile scratch to the
+// thread; where tasks are whole rows (rows.ipp), packed B to the thread that calls.
 #pragma once
 
 #include <sinter/backend/x86/contraction/contraction.hpp>
