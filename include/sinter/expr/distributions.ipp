@@ -18,7 +18,7 @@ inline void require_parameter(bool holds, std::string_view op, const char* param
 }
 /// Mean 1. Uniform numbers are below 1, so all are finite.
 inline Term standard_exponential(const Shape& shape, TensorOptions options, Location where) {
-  if (const DType dtype = options.dtype; is_half(dtype)) {
+  if (const DType dtype = options.dtype_or(DType::f32); is_half(dtype)) {
     options.dtype = DType::f32;
     return {cast(standard_exponential(shape, options, where), dtype), where};
   }
