@@ -411,6 +411,7 @@ TEST_CASE("the bits of a line do not depend on how many lie beside it", "[fft]")
       if (n % 32 != 0) continue;  // up to four lines are cut into rows and columns of their own
       for (const std::int64_t single : {1, 4}) {
         CHECK(numbers(narrow(many, 0, 7, single)) == numbers(fft::fft(narrow(rows, 0, 7, single))));
+        if (n % 64 != 0) continue;  // of real numbers half the length
         CHECK(numbers(narrow(half, 0, 7, single)) == numbers(fft::rfft(real(narrow(rows, 0, 7, single)))));
         CHECK(numbers(narrow(back, 0, 7, single)) == numbers(fft::irfft(narrow(half, 0, 7, single), {.n = n})));
       }

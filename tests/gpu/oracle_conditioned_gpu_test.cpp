@@ -1,0 +1,3 @@
+// The oracle of tests/oracle, on the GPU.
+#define SINTER_TEST_ON_GPU
+#include "../oracle/conditioned.cpp"
