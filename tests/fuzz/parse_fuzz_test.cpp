@@ -257,7 +257,7 @@ constexpr std::string_view nodes[] = {
     "ctc_loss(%q, %l, %i, %i) {blank=0}",
     "ctc_gradient(%q, %l, %i, %i) {blank=0}",
     "incomplete_gamma(%d, %d)",
-    "gamma_sample(%d, %d) {logarithm=true}",
+    "gamma_sample(%d, %d)",
     "sum_windows(%y) {axes=[0], shape=[12], sizes=[2], strides=[3]}",
     "max_pool2d(%p) {window=[2, 2], stride=[2, 2]}",
     "avg_pool2d(%p) {window=[3, 2], stride=[1, 2]}",
