@@ -16,6 +16,8 @@ struct CublasLtApi;
 bool has_cublaslt(std::string* why = nullptr);
 /// 130000 for 13.0.0; 0 where there is none.
 std::size_t cublaslt_version();
+/// Begins the stored bytes of an algorithm, which another version of the library reads in another way.
+std::string cublaslt_algorithm_mark();
 /// The library's functions, once has_cublaslt() has said that they are there.
 const CublasLtApi& cublaslt_api();
 

@@ -64,6 +64,8 @@ SINTER_DECL std::size_t cublaslt_version() {
   return has_cublaslt() ? cublaslt_detail::library().api.call_cublasLtGetVersion() : 0;
 }
 
+SINTER_DECL std::string cublaslt_algorithm_mark() { return std::to_string(cublaslt_version()) + " "; }
+
 SINTER_DECL const CublasLtApi& cublaslt_api() { return cublaslt_detail::library().api; }
 
 }  // namespace cuda

@@ -96,13 +96,14 @@ class ProductCall final : public LibraryCall {
   std::vector<std::string> algorithms(int most) override {
     std::vector<std::string> list;
     for (const cublasLtMatmulHeuristicResult_t& found : candidates(expected_alignment(), most, most_scratch))
-      list.push_back(version() + std::string(reinterpret_cast<const char*>(&found.algo), sizeof found.algo));
+      list.push_back(cublaslt_algorithm_mark() +
+                     std::string(reinterpret_cast<const char*>(&found.algo), sizeof found.algo));
     return list;
   }
 
   bool use(const std::string& algorithm) override {
     cublasLtMatmulHeuristicResult_t found{};
-    const std::string mine = version();
+    const std::string mine = cublaslt_algorithm_mark();
     if (algorithm.size() != mine.size() + sizeof found.algo || !algorithm.starts_with(mine)) return false;
     prepare();
     set_fake_bias(expected_alignment());
@@ -132,8 +133,6 @@ class ProductCall final : public LibraryCall {
   }
 
  private:
-  /// Begins the bytes of an algorithm, which another version of the library reads in another way.
-  static std::string version() { return std::to_string(cublaslt_version()) + " "; }
   static const void* at_start(void* const* operands, int operand) { return operands[as_index(operand)]; }
   static cudaDataType_t type_of(DType dtype) {
     switch (dtype) {

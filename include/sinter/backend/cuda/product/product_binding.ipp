@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/cuda.hpp>
 #include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/product/cublaslt_api.hpp>
 #include <sinter/backend/cuda/product/measure.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
@@ -92,13 +93,12 @@ class ProductBinder {
       return {};
     }
   }
-  /// May the choice of an earlier process be followed? Not where the library is of another version, or not there.
+  /// May the choice of an earlier process be followed? Not where the library is of another version, or not there. That
+  /// an algorithm does not fit these extents is another matter: sizes of a class share one choice.
   bool is_of_this_library(const ProductChoice& choice) const {
     const std::vector<GemmAlgorithm>& all = problem_.algorithms;
     if (std::find(all.begin(), all.end(), choice.algorithm) == all.end()) return false;
-    const ReadyList list = ready(choice.algorithm);
-    return list.list.call == nullptr || choice.library_algorithm.empty() ||
-           list.list.call->use(choice.library_algorithm);
+    return choice.library_algorithm.empty() || choice.library_algorithm.starts_with(cublaslt_algorithm_mark());
   }
   static bool works(const ReadyList& list) { return list.list.call == nullptr || !library_algorithms(list, 1).empty(); }
 
