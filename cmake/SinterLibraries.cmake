@@ -1,5 +1,5 @@
-# The two libraries. Users see of them an include path, C++20, and the definitions that select the ABI; what the .ipp files
-# need (Eigen, TBB, AsmJit) reaches users of the header-only library alone.
+# The libraries. Users see of them an include path, C++20, and the definitions that select the ABI; what the .ipp files need
+# (Eigen, TBB, AsmJit) reaches users of sinter::inline alone.
 
 if(sinter_has_x86 AND NOT sinter_asmjit_is_pic)
   # A link item with '::' that is no target stops CMake's generation with its name, and the name says what to do.
@@ -29,19 +29,22 @@ function(sinter_public_interface target scope)
   endif()
 endfunction()
 
-add_library(sinter INTERFACE)
-add_library(sinter::sinter ALIAS sinter)
-sinter_public_interface(sinter INTERFACE)
-target_link_libraries(sinter INTERFACE ${sinter_implementation_libraries} ${refuse_shared})
+# Every file that includes Sinter compiles what it uses of it.
+add_library(sinter_inline INTERFACE)
+add_library(sinter::inline ALIAS sinter_inline)
+sinter_public_interface(sinter_inline INTERFACE)
+target_link_libraries(sinter_inline INTERFACE ${sinter_implementation_libraries} ${refuse_shared})
 if(SINTER_YAML)
-  target_compile_definitions(sinter INTERFACE SINTER_YAML)
+  target_compile_definitions(sinter_inline INTERFACE SINTER_YAML)
 endif()
 if(sinter_has_cuda)
-  target_include_directories(sinter SYSTEM INTERFACE "${sinter_cuda_include_dir}")
+  target_include_directories(sinter_inline SYSTEM INTERFACE "${sinter_cuda_include_dir}")
 endif()
 
+set(sinter_parts core ops linalg fft expr passes kernel runtime reference x86 cuda jit debug observe io onnx solvers dist)
+
 add_library(sinter_compiled STATIC)
-foreach(part core ops linalg fft expr passes kernel runtime reference x86 cuda jit debug observe io onnx solvers dist)   # so that they compile side by side, and an edit rebuilds one
+foreach(part IN LISTS sinter_parts)   # so that they compile side by side, and an edit rebuilds one
   target_sources(sinter_compiled PRIVATE "${PROJECT_SOURCE_DIR}/cmake/compiled/${part}.cpp")
 endforeach()
 add_library(sinter::compiled ALIAS sinter_compiled)
@@ -56,9 +59,15 @@ endif()
 target_link_libraries(sinter_compiled
   PRIVATE ${sinter_implementation_libraries} $<BUILD_INTERFACE:sinter_flags>
   INTERFACE ${refuse_shared})
-# A library that hides its own symbols keeps its copy of Sinter to itself: with some functions hidden and some replaced by
-# another library's, two copies would be half mixed.
-target_link_options(sinter_compiled INTERFACE
-  "$<$<AND:$<PLATFORM_ID:Linux>,$<STREQUAL:$<TARGET_PROPERTY:CXX_VISIBILITY_PRESET>,hidden>>:LINKER:--exclude-libs,libsinter.a>")
-set_target_properties(sinter_compiled PROPERTIES
-  OUTPUT_NAME sinter EXPORT_NAME compiled POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+include("${CMAKE_CURRENT_LIST_DIR}/SinterStatic.cmake")
+sinter_static_library(sinter_compiled)
+
+# Headers alone are installed of it: a build that links to it compiles their definitions itself, once for all its programs
+# (SinterFromHeaders.cmake). Here the same comes from sinter_compiled.
+add_library(sinter INTERFACE)
+add_library(sinter::sinter ALIAS sinter)
+sinter_public_interface(sinter INTERFACE)
+target_compile_definitions(sinter INTERFACE SINTER_SEPARATE_COMPILATION)
+target_link_libraries(sinter INTERFACE $<BUILD_INTERFACE:sinter_compiled>)
+set_target_properties(sinter_compiled PROPERTIES EXPORT_NAME compiled)
+set_target_properties(sinter_inline PROPERTIES EXPORT_NAME inline)

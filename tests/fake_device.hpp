@@ -300,6 +300,12 @@ class FakeBackend final : public sinter::Backend {
     return std::make_shared<const Compiled>(
         memory_, index_, kernel, reference_->compile(kernel, own_schedules.size() > 1 ? sinter::Schedule{} : schedule));
   }
+  /// Sees operations between kernels before the host computes them.
+  std::function<void(const sinter::BoundOp&)> sees_op;
+  std::unique_ptr<sinter::Launch> bind_op(const sinter::BoundOp& op, const sinter::StepContext&) override {
+    if (sees_op) sees_op(op);
+    return nullptr;
+  }
   bool can_group(const sinter::Launch& launch) const override {
     return dynamic_cast<const FakeStep*>(&launch) != nullptr;
   }

@@ -3,6 +3,9 @@
 #include "catch.hpp"
 #include "fake_device.hpp"
 
+#include <sinter/ops/fft.hpp>
+#include <sinter/ops/linalg.hpp>
+#include <sinter/ops/order.hpp>
 #include <sinter/sinter.hpp>
 
 #include <algorithm>
@@ -41,6 +44,33 @@ bool anything(const Kernel&) { return true; }
 bool has(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 const jit::Options allowed{.allow_fallback = true};
 }  // namespace
+
+TEST_CASE("fallback: a back end knows operations between kernels by their names, and may run the host's function") {
+  jit::reset();
+  std::vector<std::string> seen;
+  bool is_right = true;
+  fake_devices().first.sees_op = [&](const BoundOp& op) {
+    seen.emplace_back(op.name);
+    is_right &= op.is<ops::Cholesky>() == (op.run_on_host == &ops::Cholesky::run_on_host);
+    is_right &= op.is<ops::Sort>() == (op.run_on_host == &ops::Sort::run_on_host);
+    is_right &= op.is<ops::Fourier>() == (op.run_on_host == &ops::Fourier::run_on_host);
+    is_right &= op.is<ops::Svd>() == (op.run_on_host == &ops::Svd::run_on_host);
+  };
+  auto f = jit::compile([](Tensor x) {
+    return sort(sum(linalg::cholesky(matmul(x, transpose(x, 0, 1))), 0)).values + linalg::svdvals(x);
+  });
+  const Tensor x = tensor({{2.f, 0.f}, {0.f, 3.f}});
+  CHECK(to_vector<float>(f(x)) == Floats{5, 5});
+  auto g = jit::compile([](Tensor z) { return real(fft::fft(z)); });
+  CHECK(to_vector<float>(g(complex(ones({4}), zeros({4})))) == Floats{4, 0, 0, 0});
+  fake_devices().first.sees_op = nullptr;
+  jit::reset();
+  CHECK(is_right);
+  for (const char* name : {"cholesky", "sort", "svd", "fourier"}) {
+    INFO(name);
+    CHECK(std::find(seen.begin(), seen.end(), name) != seen.end());
+  }
+}
 
 TEST_CASE("fallback: a declined kernel is an error with its line and the way out") {
   Declining declining(reduces);

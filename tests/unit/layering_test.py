@@ -43,7 +43,7 @@ DEFINED_ABOVE = {
     ("tensor", "graph"): "retain_pending_node release_pending_node",   # which a value holds
     ("tensor", "jit"): "find_device_memory",               # the table of back ends is the uppermost
     # What recording calls: the table of ops, host operations, the tape.
-    ("graph", "ops"): "find_op",
+    ("graph", "ops"): "find_op graph_detail::input_op graph_detail::constant_op graph_detail::reshape_op",
     ("graph", "expr"): "run_host_op record_complex",
     ("graph", "autodiff"): "tape_leaf put_on_tape",
     # Evaluation compiles.

@@ -61,9 +61,6 @@ Graph map_bodies(const Graph& graph,
                  const std::function<std::shared_ptr<const Graph>(const std::shared_ptr<const Graph>&)>& change);
 
 namespace graph_detail {
-/// The ops of a graph's leaves.
-const OpInfo& input_op();
-const OpInfo& constant_op();
 /// Result types by the op's own rule, which also checks the operands.
 TypeList infer_types(const OpInfo& op, std::span<const Type> in, const Attrs& attrs, Location where);
 }  // namespace graph_detail

@@ -3,7 +3,6 @@
 
 #include <sinter/graph/builder.hpp>
 
-#include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/graph/pending_node.hpp>
 
@@ -22,18 +21,6 @@ SINTER_DECL Value GraphBuilder::add(const OpInfo& op, std::initializer_list<Valu
 SINTER_DECL void GraphBuilder::reserve(std::size_t nodes) { graph_.nodes_->reserve(nodes); }
 
 namespace graph_detail {
-
-inline const OpInfo& required_op(std::string_view name) {
-  const OpInfo* op = find_op(name);
-  ensure(op != nullptr, "a leaf op is not registered");
-  return *op;
-}
-SINTER_DECL const OpInfo& input_op() {
-  return process_object([] { return &required_op("input"); });
-}
-SINTER_DECL const OpInfo& constant_op() {
-  return process_object([] { return &required_op("constant"); });
-}
 
 /// In a graph all operands of an elementwise op have one dtype (casts are nodes); a select's condition is bool.
 inline void check_operand_dtypes(const OpInfo& op, std::span<const Type> in, Location where) {

@@ -6,7 +6,6 @@
 
 #include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
-#include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/slot.hpp>
@@ -490,7 +489,7 @@ SINTER_DECL Ref<TensorImpl> record_alias(const Ref<TensorImpl>& value) {
   }
   Leaf leaf(value);
   Ref<PendingNode> pending_node = PendingNode::make({&leaf, 1});
-  pending_node->op = &process_object([] { return find_op("reshape"); });
+  pending_node->op = &graph_detail::reshape_op();
   pending_node->attrs = Attrs{.shape = value->type.shape};
   pending_node->trace = value->trace;
   Ref<TensorImpl> alias = graph_detail::make_pending(value->type, std::move(pending_node), 0);

@@ -4,6 +4,11 @@
 #include <sinter/ops/leaf.hpp>
 
 SINTER_NAMESPACE_BEGIN
+namespace graph_detail {
+SINTER_DECL const OpInfo& input_op() { return op_info<ops::Input>; }
+SINTER_DECL const OpInfo& constant_op() { return op_info<ops::Constant>; }
+}  // namespace graph_detail
+
 namespace ops {
 
 SINTER_DECL Type Iota::infer(const InferArgs& args) {

@@ -14,6 +14,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <span>
+#include <string_view>
 #include <utility>
 
 SINTER_NAMESPACE_BEGIN
@@ -173,5 +174,10 @@ constexpr OpInfo OpInfoOf<Op>::info = describe<Op>();
 /// The one OpInfo of op `Op`; its address is the op's identity.
 template <class Op>
 inline constexpr const OpInfo& op_info = OpInfoOf<Op>::info;
+
+/// Its name, for tables of many ops in code that every program has: addresses of OpInfos would put all that those ops call
+/// into each.
+template <class Op>
+inline constexpr std::string_view op_name = Op::info.name;
 
 SINTER_NAMESPACE_END

@@ -6,6 +6,10 @@
 #include <sinter/ops/view.hpp>
 
 SINTER_NAMESPACE_BEGIN
+namespace graph_detail {
+SINTER_DECL const OpInfo& reshape_op() { return op_info<ops::Reshape>; }
+}  // namespace graph_detail
+
 namespace ops {
 
 SINTER_DECL Type Reshape::infer(const InferArgs& args) {

@@ -180,11 +180,18 @@ inline constexpr OpAttr<MatmulPrecision> planned_precision{"planned_precision", 
 /// An operation between kernels whose extents are known, those of the attributes too: operands are row-major without
 /// gaps, inputs first, then results. It lives as long as the call that gets it.
 struct BoundOp {
-  void (*run_on_host)(HostCall&);  // the op's own, by which it is known
+  void (*run_on_host)(HostCall&);  // the op's own
   const Attrs& attrs;
   std::span<const Type> types;  // of all operands
   std::size_t inputs = 0;
   Location where;
+  // The op's, by which a back end knows it: asked for a function's address, the linker would put linear algebra and
+  // Fourier transforms into every program.
+  std::string_view name{};
+  template <class Op>
+  bool is() const {
+    return name == Op::info.name;
+  }
 };
 
 /// Makes kernels run. Its functions may be called by several threads at once.

@@ -16,6 +16,7 @@ SINTER_NAMESPACE_BEGIN
 class Plan;
 
 struct HostOp {
+  std::string_view name;  // the op's
   void (*run)(HostCall& call) = nullptr;
   Intrinsic intrinsic = nullptr;              // then it has no `run`
   void (*prepare)(HostCall& call) = nullptr;  // or null

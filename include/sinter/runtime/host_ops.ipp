@@ -132,6 +132,7 @@ SINTER_DECL HostOp make_host_op(const FusionGraph& nodes, int node) {
   const Node& graph_node = *nodes.graph_node(node);
   HostOp op;
   ensure(it.kind == NodeKind::host, "host op: not one");
+  op.name = graph_node.op->name;
   op.run = graph_node.op->run_on_host;
   op.prepare = graph_node.op->prepare_on_host;
   op.attrs = graph_node.shared_attrs();
@@ -168,7 +169,8 @@ SINTER_DECL std::unique_ptr<Launch> bind_backend_op(const HostOp& op, std::span<
   StepContext named = step;
   constexpr std::string_view on_host = "host_";  // of steps that no kernel expresses (kernel_name)
   if (named.name.starts_with(on_host)) named.name.erase(0, on_host.size());
-  std::unique_ptr<Launch> launch = backend.bind_op({op.run, known.attrs, known.types, op.inputs, op.where}, named);
+  std::unique_ptr<Launch> launch =
+      backend.bind_op({op.run, known.attrs, known.types, op.inputs, op.where, op.name}, named);
   if (launch == nullptr) return nullptr;
   return std::make_unique<runtime_detail::IntrinsicLaunch>(std::move(launch), std::move(known.offsets));
 }

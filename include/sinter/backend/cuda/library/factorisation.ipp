@@ -267,14 +267,13 @@ inline std::unique_ptr<Launch> bind_small_solve(Gpu& gpu, const BoundOp& op, con
 
 SINTER_DECL std::unique_ptr<Launch> bind_factorisation(Gpu& gpu, const BoundOp& op, const StepContext& step) {
   using namespace solver_detail;
-  if (op.run_on_host == &ops::SmallSolve::run_on_host) return bind_small_solve(gpu, op, step);
-  if (op.run_on_host == &ops::LuPermutation::run_on_host) {
+  if (op.is<ops::SmallSolve>()) return bind_small_solve(gpu, op, step);
+  if (op.is<ops::LuPermutation>()) {
     const bool has_rows = op.types[0].shape[-1].value() <= op.types[1].shape[-1].value();  // else the host throws
     return has_rows ? std::make_unique<PermutationLaunch>(gpu, op, step) : nullptr;
   }
-  const bool is_cholesky = op.run_on_host == &ops::Cholesky::run_on_host,
-             is_lu = op.run_on_host == &ops::LuFactor::run_on_host;
-  if (!is_cholesky && !is_lu && op.run_on_host != &ops::TriangularSolve::run_on_host) return nullptr;
+  const bool is_cholesky = op.is<ops::Cholesky>(), is_lu = op.is<ops::LuFactor>();
+  if (!is_cholesky && !is_lu && !op.is<ops::TriangularSolve>()) return nullptr;
   const MatrixBatch of(op.types[0].shape);
   if (is_cholesky)
     return fits_in_parts(of) && has_solver(gpu) ? std::make_unique<CholeskyLaunch>(gpu, op, step) : nullptr;

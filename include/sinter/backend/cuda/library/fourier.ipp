@@ -356,9 +356,8 @@ std::unique_ptr<Launch> made_or_null(Gpu& gpu, const Make& make) {
 }  // namespace fourier_detail
 
 SINTER_DECL std::unique_ptr<Launch> bind_fourier(Gpu& gpu, const BoundOp& op, const StepContext& step) {
-  const bool is_complex = op.run_on_host == &ops::Fourier::run_on_host,
-             is_from_real = op.run_on_host == &ops::FourierOfReal::run_on_host;
-  if (!is_complex && !is_from_real && op.run_on_host != &ops::FourierToReal::run_on_host) return nullptr;
+  const bool is_complex = op.is<ops::Fourier>(), is_from_real = op.is<ops::FourierOfReal>();
+  if (!is_complex && !is_from_real && !op.is<ops::FourierToReal>()) return nullptr;
   const FourierApi* api = fourier_api();
   if (api == nullptr) return nullptr;
   using Kind = FourierGeometry::Kind;

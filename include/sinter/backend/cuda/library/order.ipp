@@ -87,12 +87,12 @@ inline OrderedPick pick_of(ops::OrderStatisticKind kind) {
 }
 
 SINTER_DECL std::unique_ptr<Launch> bind_order(Gpu& gpu, const BoundOp& op, const StepContext& step) {
-  if (op.run_on_host == &ops::Searchsorted::run_on_host) {
+  if (op.is<ops::Searchsorted>()) {
     if (!has_order_kernels(op.types[0].dtype)) return nullptr;
     return std::make_unique<SearchsortedLaunch>(gpu, op, step);
   }
-  const bool is_sort = op.run_on_host == &ops::Sort::run_on_host, is_topk = op.run_on_host == &ops::Topk::run_on_host;
-  if (!is_sort && !is_topk && op.run_on_host != &ops::OrderStatistic::run_on_host) return nullptr;
+  const bool is_sort = op.is<ops::Sort>(), is_topk = op.is<ops::Topk>();
+  if (!is_sort && !is_topk && !op.is<ops::OrderStatistic>()) return nullptr;
   OrderProblem problem = order_problem(op);
   ops::OrderedPart part = ops::OrderedPart::both;
   if (is_sort) {

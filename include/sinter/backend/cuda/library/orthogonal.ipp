@@ -178,7 +178,11 @@ class HostDecomposition final : public HostCall {
 class SvdLaunch final : public SolverLaunch {
  public:
   SvdLaunch(Gpu& gpu, const BoundOp& op, const StepContext& step)
-      : SolverLaunch(gpu, op, step), of_(shape()), attrs_(op.attrs), made_(op.attrs[ops::Svd::vectors]) {}
+      : SolverLaunch(gpu, op, step),
+        of_(shape()),
+        attrs_(op.attrs),
+        made_(op.attrs[ops::Svd::vectors]),
+        run_on_host_(op.run_on_host) {}
   static bool is_one_call(const MatrixBatch& of) { return of.count > 1 && of.rows <= 32 && of.columns <= 32; }
 
  private:
@@ -275,7 +279,7 @@ class SvdLaunch final : public SolverLaunch {
     }
     HostDecomposition call(attrs_, where(), views);
     try {
-      ops::Svd::run_on_host(call);
+      run_on_host_(call);
     } catch (const LinalgError&) {
       ops_detail::throw_no_result("svd", matrix, ops_detail::NoResult::not_converged, shape(), where());
     }
@@ -291,6 +295,7 @@ class SvdLaunch final : public SolverLaunch {
   MatrixBatch of_;
   Attrs attrs_;
   SvdVectors made_;
+  void (*run_on_host_)(HostCall&);
 };
 
 namespace solver_detail {
@@ -311,8 +316,8 @@ inline bool takes_svd(const MatrixBatch& of, SvdVectors made) {
 
 SINTER_DECL std::unique_ptr<Launch> bind_orthogonal(Gpu& gpu, const BoundOp& op, const StepContext& step) {
   using namespace solver_detail;
-  const bool is_qr = op.run_on_host == &ops::Qr::run_on_host, is_svd = op.run_on_host == &ops::Svd::run_on_host;
-  if (!is_qr && !is_svd && op.run_on_host != &ops::Eigh::run_on_host) return nullptr;
+  const bool is_qr = op.is<ops::Qr>(), is_svd = op.is<ops::Svd>();
+  if (!is_qr && !is_svd && !op.is<ops::Eigh>()) return nullptr;
   const MatrixBatch of(op.types[0].shape);
   if (!fits(of) || solver_api() == nullptr) return nullptr;
   const bool takes = is_qr    ? takes_qr(of, op.attrs[ops::Qr::mode])

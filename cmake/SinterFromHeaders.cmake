@@ -1,0 +1,13 @@
+# Read by find_package(sinter): what sinter::sinter links to. Built on demand, with the project's own compiler and flags.
+get_property(sinter_languages GLOBAL PROPERTY ENABLED_LANGUAGES)
+if("CXX" IN_LIST sinter_languages AND NOT TARGET sinter_from_headers)
+  include("${CMAKE_CURRENT_LIST_DIR}/SinterStatic.cmake")
+  file(GLOB sinter_part_files "${CMAKE_CURRENT_LIST_DIR}/parts/*.cpp")
+  add_library(sinter_from_headers STATIC EXCLUDE_FROM_ALL ${sinter_part_files})
+  target_compile_definitions(sinter_from_headers PRIVATE SINTER_SEPARATE_COMPILATION)
+  target_link_libraries(sinter_from_headers PRIVATE sinter::inline)
+  sinter_static_library(sinter_from_headers)
+endif()
+if(TARGET sinter_from_headers)
+  set_property(TARGET sinter::sinter APPEND PROPERTY INTERFACE_LINK_LIBRARIES sinter_from_headers)
+endif()

@@ -1,0 +1,15 @@
+# What makes a static library of Sinter's definitions: here, and in projects that compile them from the headers.
+function(sinter_static_library target)
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME sinter POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  # A library that hides its own symbols keeps its copy of Sinter to itself: with some functions hidden and some replaced by
+  # another library's, two copies would be half mixed.
+  target_link_options(${target} INTERFACE
+    "$<$<AND:$<PLATFORM_ID:Linux>,$<STREQUAL:$<TARGET_PROPERTY:CXX_VISIBILITY_PRESET>,hidden>>:LINKER:--exclude-libs,libsinter.a>")
+  # Each function and table is a section of its own, and the linker of a program leaves out those that it does not reach:
+  # linear algebra, Fourier transforms, importers, solvers. The property SINTER_KEEP_SECTIONS of a target leaves all in.
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+    target_link_options(${target} INTERFACE
+      "$<$<AND:$<PLATFORM_ID:Linux>,$<NOT:$<BOOL:$<TARGET_PROPERTY:SINTER_KEEP_SECTIONS>>>>:LINKER:--gc-sections>")
+  endif()
+endfunction()
