@@ -514,6 +514,11 @@ template <int N> static void multiply_kept(float (&c)[N][4], const unsigned (&a)
       c[n][i] = static_cast<float>(exact);
     }
 }
+template <int N> static void multiply_kept_first(float (&c)[N][4], const unsigned (&a)[4], unsigned place) {
+  for (auto& block : c)
+    for (float& x : block) x = 0;
+  multiply_kept(c, a, place);
+}
 static void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
   mma(c, {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, [](double sum, const double* a, const double* b) {
     for (int k = 0; k < 8; ++k) sum = std::fma(a[k], b[k], sum);
