@@ -401,6 +401,7 @@ static unsigned pack_bf16(float low, float high) {
   return bits(low) | bits(high) << 16;
 }
 static float exp2_fast(float x) { return std::exp2(x); }
+static void read_stream(unsigned (&r)[4], const void* from) { std::memcpy(r, from, sizeof r); }
 static void read_words(unsigned (&r)[4], const void* row) {
   float words[4];
   read_matrices(words, static_cast<const float*>(row));

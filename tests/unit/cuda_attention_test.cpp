@@ -178,13 +178,15 @@ void leave_level(const AttentionProblem& p, float* to, const Level& level) {
   if (is_apart) to[1] = static_cast<float>(rest);
 }
 
-void check_forward(AttentionProblem p, int capability = 80) {
+enum class Memory { apart, shared };  // of keys and values
+void check_forward(AttentionProblem p, int capability = 80, Memory values = Memory::apart) {
   INFO(name(p.dtype) << (p.allows_tf32 ? " tf32 " : " ") << p.batches << " x " << p.queries << " x " << p.keys << ", "
                      << p.features << " and " << p.value_features << " features, mask " << static_cast<int>(p.mask)
                      << (p.is_causal ? ", causal, ahead " : ", ahead ") << p.ahead << ", scale " << p.scale);
   Numbers q = drawn(p.batches * p.queries * p.features, p.dtype, 1),
           k = drawn(p.batches / p.sharers * p.keys * p.features, p.dtype, 2),
           v = drawn(p.batches / p.sharers * p.keys * p.value_features, p.dtype, 3);
+  if (values == Memory::shared) v = k;
   const MaskNumbers mask = mask_for(p, 4);
   if (p.is_causal && p.ahead < 0) p.gives_zeros = true;
   const AttentionPlan plan(p, capability, 1, 227 * 1024);
@@ -194,7 +196,7 @@ void check_forward(AttentionProblem p, int capability = 80) {
   AttentionArguments a = plan.arguments();
   a.q = placed(q, p.dtype);
   a.k = placed(k, p.dtype);
-  a.v = placed(v, p.dtype);
+  a.v = values == Memory::shared ? a.k : placed(v, p.dtype);
   a.mask = mask.bytes.data();
   a.mask_row = p.keys;
   a.mask_key = 1;
@@ -419,6 +421,8 @@ TEST_CASE("attention on CUDA of few queries to many keys") {
   if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
   check_forward(shared_problem(arithmetics[0], 1, 1100, 64, 64));  // pieces
   check_forward(shared_problem(arithmetics[1], 5, 70, 32, 128));   // two tiles of eight queries
+  check_forward(shared_problem(arithmetics[0], 1, 1100, 64, 64), 80, Memory::shared);
+  check_forward(shared_problem(arithmetics[1], 3, 90, 128, 128), 80, Memory::shared);
   check_forward(shared_problem(arithmetics[0], 3, 90, 96, 64, AttentionMask::seen));
   check_forward(shared_problem(arithmetics[1], 3, 600, 64, 64, AttentionMask::added));
   AttentionProblem late = shared_problem(arithmetics[0], 6, 4, 64, 64);  // the first queries see nothing

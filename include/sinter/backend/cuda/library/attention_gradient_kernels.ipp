@@ -348,7 +348,7 @@ SINTER_DECL LibrarySource AttentionGradientPlan::source(const Tile& tile) const 
   constexpr const char* names[] = {"row_levels", "query_gradient", "key_gradient"};
   if (tile.groups > 0) {
     text += define_number("PART", static_cast<int>(tile.part)) + define_number("TOGETHER", tile.together) +
-            groups_text(tile.groups, tile.stages, tile.is_in_parts);
+            groups_text(tile.groups, tile.stages, tile.is_in_parts ? Fetched::parts : Fetched::whole);
     text += common_text;
     text += group_text;
     const DType operands = tile.is_in_parts ? DType::bf16 : problem_.dtype;

@@ -75,9 +75,11 @@ inline bool is_for_few(const AttentionProblem& p) {
          p.value_features % 64 == 0 && p.value_features <= 128;
 }
 
-/// Of a block: so many groups compute, and one more fetches and leaves most of its registers to them. To split numbers
-/// takes more of them.
-inline std::string groups_text(int groups, int stages, bool splits = false) {
+/// Of a block: so many groups compute, and one more fetches and leaves most of its registers to them. Numbers that are
+/// copied whole pass through none of those, numbers that are split into parts do (for two groups).
+enum class Fetched : std::uint8_t { whole, parts };
+inline std::string groups_text(int groups, int stages, Fetched fetched) {
+  const bool splits = fetched == Fetched::parts;
   const int given = splits ? 72 : groups == 2 ? 40 : groups == 3 ? 32 : 24;
   const int taken = splits ? 216 : groups == 2 ? 232 : groups == 3 ? 160 : 112;
   return define_number("GROUPS", groups) + define_number("STAGES", stages) + define_number("GIVEN", given) +
@@ -181,7 +183,7 @@ SINTER_DECL LibrarySource AttentionPlan::source() const {
                      define_number("BM", block_queries()) + define_number("BN", block_keys_) +
                      define_number("SPLIT", pieces_ > 1 ? 1 : 0);
   if (by_groups_) {
-    text += groups_text(warps_ / 4, stages(), is_in_parts());
+    text += groups_text(warps_ / 4, stages(), is_in_parts() ? Fetched::parts : Fetched::whole);
   } else if (is_on_tensor_cores())
     text += define_number("MT", row_blocks_) + define_number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
   else text += define_number("R", row_blocks_);
