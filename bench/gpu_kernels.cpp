@@ -225,24 +225,34 @@ void add_convolutions() {
 /// Gradients by q, of kernels that compute those by k and v as well; masks; one query of 32 heads, of k and v with as
 /// many and with 8.
 void add_more_attention() {
-  for (const bool is_long : {false, true}) {
-    const Extents shape = is_long ? Extents{4, 16, 4096, 128} : Extents{8, 12, 1024, 64};
-    add_kernel(
-        std::string("attention with gradients/") + (is_long ? "4x16x4096x128" : "8x12x1024x64") + "/f16",
-        [=](bool is_small) {
-          const Extents own = is_small ? Extents{1, 2, 130, 64} : shape;
-          return Arguments{noise(own, DType::f16), noise(own, DType::f16), noise(own, DType::f16),
-                           noise(own, DType::f16)};
-        },
-        [](std::vector<Tensor> a) {
-          const auto loss = [&](Tensor q) {
-            const Tensor out = scaled_dot_product_attention(q, a[1], a[2]);
-            return Tensor(sum(cast(out, DType::f32) * cast(a[3], DType::f32)));
-          };
-          return Tensor(jit::grad(loss)(a[0]));
-        },
-        tolerance_of(DType::f16));
-  }
+  for (const DType dtype : {DType::f16, DType::f32})
+    for (const bool is_long : {false, true})
+      for (const bool is_causal : {false, true}) {
+        const Extents shape = is_long ? Extents{4, 16, 4096, 128} : Extents{8, 12, 1024, 64};
+        const std::string row = std::string(is_causal ? ", causal/" : "/") +
+                                (is_long ? "4x16x4096x128/" : "8x12x1024x64/") + text_of(dtype);
+        const Make make = [=](bool is_small) {
+          const Extents own = is_small ? Extents{1, 2, 130, shape[3]} : shape;
+          return Arguments{noise(own, dtype), noise(own, dtype), noise(own, dtype), noise(own, dtype)};
+        };
+        add_kernel(
+            "attention with gradients" + row, make,
+            [=](std::vector<Tensor> a) {
+              const auto loss = [&](Tensor q) {
+                const Tensor out = scaled_dot_product_attention(q, a[1], a[2], {.causal = is_causal});
+                return Tensor(sum(cast(out, DType::f32) * cast(a[3], DType::f32)));
+              };
+              return Tensor(jit::grad(loss)(a[0]));
+            },
+            tolerance_of(dtype));
+        if (is_long)
+          add_kernel(
+              "attention" + row, make,
+              [=](std::vector<Tensor> a) {
+                return Tensor(scaled_dot_product_attention(a[0], a[1], a[2], {.causal = is_causal}));
+              },
+              tolerance_of(dtype));
+      }
   for (const bool is_added : {false, true})
     add_kernel(
         std::string("attention, ") + (is_added ? "added mask" : "mask of bool") + "/8x12x1024x64/bf16",

@@ -8,6 +8,7 @@ Full f32, but for the rows that say TF32. First calls include what a framework c
 rows.
 """
 
+import itertools
 import os
 import pathlib
 import sys
@@ -91,9 +92,9 @@ ROWS = [
     ),
 ]
 
-def attention_with_gradients(q, k, v, weight):
+def attention_with_gradients(q, k, v, weight, causal=False):
     q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-    return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v), (q, k, v), weight)[0]
+    return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, is_causal=causal), (q, k, v), weight)[0]
 
 
 def of_kernels():
@@ -140,8 +141,15 @@ def of_kernels():
             name = "attention" + (", causal" if causal else "") + f"/8x12x1024x64/{dtype}"
             attention = lambda q, k, v, causal=causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
             yield name, [(8, 12, 1024, 64)] * 3, attention
-    for shape in ((8, 12, 1024, 64), (4, 16, 4096, 128)):
-        yield f"attention with gradients/{'x'.join(map(str, shape))}/f16", [shape] * 4, attention_with_gradients
+    for shape, dtype, causal in itertools.product(
+        ((8, 12, 1024, 64), (4, 16, 4096, 128)), ("f16", "f32"), (False, True)
+    ):
+        row = (", causal/" if causal else "/") + "x".join(map(str, shape)) + "/" + dtype
+        gradients = lambda q, k, v, w, causal=causal: attention_with_gradients(q, k, v, w, causal)
+        yield "attention with gradients" + row, [shape] * 4, gradients
+        if shape[2] == 4096:
+            attention = lambda q, k, v, causal=causal: F.scaled_dot_product_attention(q, k, v, is_causal=causal)
+            yield "attention" + row, [shape] * 3, attention
     operands = [(8, 12, 1024, 64)] * 3 + [(1024, 1024)]
     masked = lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     yield "attention, mask of bool/8x12x1024x64/bf16", operands, lambda q, k, v, x: masked(q, k, v, x > -0.5)

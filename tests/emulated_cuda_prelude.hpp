@@ -401,6 +401,7 @@ static unsigned pack_bf16(float low, float high) {
   return bits(low) | bits(high) << 16;
 }
 static float exp2_fast(float x) { return std::exp2(x); }
+static void read_stream(unsigned (&r)[4], const void* from) { std::memcpy(r, from, sizeof r); }
 static void read_words(unsigned (&r)[4], const void* row) {
   float words[4];
   read_matrices(words, static_cast<const float*>(row));
@@ -513,6 +514,11 @@ template <int N> static void multiply_kept(float (&c)[N][4], const unsigned (&a)
       }
       c[n][i] = static_cast<float>(exact);
     }
+}
+template <int N> static void multiply_kept_first(float (&c)[N][4], const unsigned (&a)[4], unsigned place) {
+  for (auto& block : c)
+    for (float& x : block) x = 0;
+  multiply_kept(c, a, place);
 }
 static void mma_f64(double (&c)[4], const double (&a)[4], const double (&b)[2]) {
   mma(c, {{a[0], a[1], a[2], a[3]}, {b[0], b[1]}}, [](double sum, const double* a, const double* b) {

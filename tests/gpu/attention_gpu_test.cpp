@@ -165,27 +165,40 @@ TEST_CASE("attention written by hand in bf16 on a GPU is attention, with no scor
   CHECK(written.explain(q, k).text().find("scaled_dot_product_attention") != std::string::npos);
 }
 
-TEST_CASE("gradients of attention in f32 on a GPU have kernels where TF32 is allowed, and where keys are hidden",
+TEST_CASE("gradients of attention in f32 on a GPU have kernels for TF32, hidden keys, and 64 features by parts",
           "[gpu]") {
   if (is_missing()) return;
-  const Tensor q = cast(drawn({2, 200, 64}, DType::f32, 1), DType::f32).to(gpu),
-               k = cast(drawn({2, 300, 64}, DType::f32, 2), DType::f32).to(gpu);
-  for (const bool is_causal : {false, true})
-    for (const MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32}) {
-      INFO(name(precision) << (is_causal ? ", causal" : ""));
-      const Causal alignment = is_causal ? Causal::to_end : Causal::no;
-      const auto f = jit::compile(
-          [=](Tensor a, Tensor b) {
-            return jit::grad([&](Tensor x) {
-              return Tensor(sum(square(scaled_dot_product_attention(x, b, b, {.causal = alignment}))));
-            })(a);
-          },
-          {.matmul_precision = precision});
-      bool is_whole = false;
-      for (const jit::KernelStage& step : f.lower(q, k).kernels())
-        is_whole |= step.name.starts_with("scaled_dot_product_attention_gradient");
-      CHECK(is_whole == (is_causal || precision == MatmulPrecision::tf32));
-    }
+  const bool has_parts = cuda::device_info(gpu).capability == 90;
+  for (const int features : {64, 48})
+    for (const bool is_causal : {false, true})
+      for (const MatmulPrecision precision : {MatmulPrecision::f32, MatmulPrecision::tf32x3, MatmulPrecision::tf32}) {
+        INFO(features << " features, " << name(precision) << (is_causal ? ", causal" : ""));
+        const Tensor q = cast(drawn({2, 200, features}, DType::f32, 1), DType::f32).to(gpu),
+                     k = cast(drawn({2, 300, features}, DType::f32, 2), DType::f32).to(gpu);
+        const Causal alignment = is_causal ? Causal::to_end : Causal::no;
+        const auto f = jit::compile(
+            [=](Tensor a, Tensor b) {
+              return jit::grad([&](Tensor x) {
+                return Tensor(sum(square(scaled_dot_product_attention(x, b, b, {.causal = alignment}))));
+              })(a);
+            },
+            {.matmul_precision = precision});
+        bool is_whole = false;
+        for (const jit::KernelStage& step : f.lower(q, k).kernels())
+          is_whole |= step.name.starts_with("scaled_dot_product_attention_gradient");
+        CHECK(is_whole == (is_causal || precision == MatmulPrecision::tf32 || (has_parts && features == 64)));
+      }
+}
+
+TEST_CASE("an infinity among the operands of attention in f32 on a GPU stays in the rows that see it", "[gpu]") {
+  if (is_missing()) return;
+  Tensor k = cast(drawn({1, 200, 64}, DType::f32, 2), DType::f32);
+  k = where(reshape(arange(200, {.device = Device::cpu()}), Shape{1, 200, 1}) == 150, INFINITY, k);
+  const Tensor q = cast(drawn({1, 200, 64}, DType::f32, 1), DType::f32).to(gpu), v = q, keys = k.to(gpu);
+  const auto f = jit::compile(
+      [](Tensor a, Tensor b, Tensor c) { return scaled_dot_product_attention(a, b, c, {.causal = Causal::to_end}); });
+  const std::vector<double> x = numbers(f(q, keys, v));
+  for (std::size_t i = 0; i < x.size(); ++i) CHECK(std::isfinite(x[i]) == (i / 64 < 150));
 }
 
 TEST_CASE("attention on a GPU reads the keys of groups of heads in place, and leaves its gradients its levels",
@@ -224,7 +237,7 @@ TEST_CASE("batches change no bit of gradients of attention on a GPU", "[gpu]") {
     bool is_causal;
   };
   for (const Form& form : {Form{DType::f16, 64, false}, Form{DType::f16, 128, false}, Form{DType::f16, 128, true},
-                           Form{DType::f32, 64, true}, Form{DType::f32, 128, true}}) {
+                           Form{DType::f32, 64, true}, Form{DType::f32, 128, true}, Form{DType::f32, 64, false}}) {
     INFO(name(form.dtype) << ", " << form.features << " features" << (form.is_causal ? ", causal" : ""));
     const Shape queries{3, 200, form.features}, keys{3, 300, form.features};
     const Tensor q = cast(drawn(queries, form.dtype, 1), form.dtype).to(gpu),

@@ -178,13 +178,15 @@ void leave_level(const AttentionProblem& p, float* to, const Level& level) {
   if (is_apart) to[1] = static_cast<float>(rest);
 }
 
-void check_forward(AttentionProblem p, int capability = 80) {
+enum class Memory { apart, shared };  // of keys and values
+void check_forward(AttentionProblem p, int capability = 80, Memory values = Memory::apart) {
   INFO(name(p.dtype) << (p.allows_tf32 ? " tf32 " : " ") << p.batches << " x " << p.queries << " x " << p.keys << ", "
                      << p.features << " and " << p.value_features << " features, mask " << static_cast<int>(p.mask)
                      << (p.is_causal ? ", causal, ahead " : ", ahead ") << p.ahead << ", scale " << p.scale);
   Numbers q = drawn(p.batches * p.queries * p.features, p.dtype, 1),
           k = drawn(p.batches / p.sharers * p.keys * p.features, p.dtype, 2),
           v = drawn(p.batches / p.sharers * p.keys * p.value_features, p.dtype, 3);
+  if (values == Memory::shared) v = k;
   const MaskNumbers mask = mask_for(p, 4);
   if (p.is_causal && p.ahead < 0) p.gives_zeros = true;
   const AttentionPlan plan(p, capability, 1, 227 * 1024);
@@ -194,7 +196,7 @@ void check_forward(AttentionProblem p, int capability = 80) {
   AttentionArguments a = plan.arguments();
   a.q = placed(q, p.dtype);
   a.k = placed(k, p.dtype);
-  a.v = placed(v, p.dtype);
+  a.v = values == Memory::shared ? a.k : placed(v, p.dtype);
   a.mask = mask.bytes.data();
   a.mask_row = p.keys;
   a.mask_key = 1;
@@ -385,6 +387,26 @@ TEST_CASE("attention on CUDA against its definition in double") {
   check_forward(late, 90);
 }
 
+TEST_CASE("attention in full f32 on CUDA by products of parts of bf16, against its definition in double") {
+  if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
+  AttentionProblem causal = problem(arithmetics[3], 2, 150, 170, 64, 128);
+  causal.is_causal = true;
+  causal.ahead = 20;
+  check_forward(causal, 90);
+  check_forward(problem(arithmetics[3], 1, 65, 300, 64, 64), 90);
+  AttentionProblem seen = problem(arithmetics[3], 1, 130, 150, 128, 64);
+  seen.mask = AttentionMask::seen;
+  check_forward(seen, 90);
+  AttentionProblem biased = problem(arithmetics[3], 1, 70, 200, 128, 128);
+  biased.mask = AttentionMask::added;
+  biased.keeps_levels = true;
+  check_forward(biased, 90);
+  AttentionProblem late = problem(arithmetics[3], 2, 150, 50, 64, 64);  // the first tile of queries sees nothing
+  late.is_causal = late.keeps_levels = true;
+  late.ahead = -130;
+  check_forward(late, 90);
+}
+
 /// With queries of several heads for the same keys, and levels.
 AttentionProblem shared_problem(Computed arithmetic, std::int64_t queries, std::int64_t keys, int features,
                                 int value_features, AttentionMask mask = AttentionMask::none) {
@@ -399,6 +421,8 @@ TEST_CASE("attention on CUDA of few queries to many keys") {
   if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
   check_forward(shared_problem(arithmetics[0], 1, 1100, 64, 64));  // pieces
   check_forward(shared_problem(arithmetics[1], 5, 70, 32, 128));   // two tiles of eight queries
+  check_forward(shared_problem(arithmetics[0], 1, 1100, 64, 64), 80, Memory::shared);
+  check_forward(shared_problem(arithmetics[1], 3, 90, 128, 128), 80, Memory::shared);
   check_forward(shared_problem(arithmetics[0], 3, 90, 96, 64, AttentionMask::seen));
   check_forward(shared_problem(arithmetics[1], 3, 600, 64, 64, AttentionMask::added));
   AttentionProblem late = shared_problem(arithmetics[0], 6, 4, 64, 64);  // the first queries see nothing
@@ -481,6 +505,32 @@ TEST_CASE("gradients of attention in full f32 on CUDA against their definition i
   check_gradients(turned);
 }
 
+TEST_CASE("gradients of attention in full f32 on CUDA by products of parts of bf16") {
+  if (!sinter_test::has_host_compiler()) SINTER_SKIP("no compiler `c++`");
+  const auto levels_of = [](AttentionProblem p) {
+    p.keeps_levels = true;
+    CHECK(AttentionGradientPlan(p, 90, 227 * 1024).tiles().front().is_in_parts);
+    return p;
+  };
+  AttentionProblem causal = problem(arithmetics[3], 2, 100, 170, 64, 128);
+  causal.is_causal = true;
+  causal.ahead = 30;
+  check_gradients(levels_of(causal), 90);
+  check_gradients(levels_of(problem(arithmetics[3], 1, 130, 97, 128, 64)), 90);
+  check_gradients(shared_problem(arithmetics[3], 70, 136, 64, 64, AttentionMask::seen), 90);
+  check_gradients(shared_problem(arithmetics[3], 70, 66, 128, 64, AttentionMask::added), 90);
+  AttentionProblem late = problem(arithmetics[3], 1, 150, 100, 64, 64);  // the first tile of queries sees nothing
+  late.is_causal = true;
+  late.ahead = -130;
+  check_gradients(levels_of(late), 90);
+  AttentionProblem unseen = problem(arithmetics[3], 1, 70, 300, 64, 64);  // tiles of keys that no query sees
+  unseen.is_causal = true;
+  unseen.scale = -0.1;
+  check_gradients(levels_of(unseen), 90);
+  AttentionProblem alone = problem(arithmetics[3], 1, 70, 300, 64, 64);  // levels are computed: on the ordinary units
+  CHECK(!AttentionGradientPlan(alone, 90, 227 * 1024).tiles().front().is_in_parts);
+}
+
 TEST_CASE("with little shared memory the batch changes no tile of keys, and rows of queries give way first") {
   constexpr std::size_t little = 99 * 1024;
   const auto keys_of = [](const AttentionProblem& p) {
@@ -528,6 +578,10 @@ TEST_CASE("the kernels of attention compile for sm_80 and sm_90") {
     const AttentionGradientPlan of_full(full, 80, 163 * 1024);
     CHECK(of_full.is_open());
     for (const AttentionGradientPlan::Tile& tile : of_full.tiles()) check_compiled(of_full.source(tile), 80);
+    compiles(full, 90);
+    const AttentionGradientPlan of_parts(full, 90, 227 * 1024);
+    CHECK(of_parts.is_open());
+    for (const AttentionGradientPlan::Tile& tile : of_parts.tiles()) check_compiled(of_parts.source(tile), 90);
   }
   compiles(problem(arithmetics[1], 8, 1, 1024, 128, 128), 80);
   compiles(problem(arithmetics[2], 8, 1024, 1024, 64, 64), 80);

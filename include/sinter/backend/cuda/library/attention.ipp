@@ -278,6 +278,12 @@ inline bool has_gradient(const Graph& graph, const Node& node) {
   });
 }
 
+/// Whether the gradient's forward pass is in the same graph.
+inline bool reads_attention(const Graph& graph, const Node& gradient) {
+  return gradient.op == &op_info<ops::AttentionGradientWithLevels> ||
+         graph.node(gradient.inputs[3]).op == &op_info<ops::ScaledDotProductAttention>;
+}
+
 /// Empty: it is computed whole.
 inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node, MatmulPrecision precision) {
   const Shape &q = graph.type(node.inputs[0]).shape, &v = graph.type(node.inputs[2]).shape;
@@ -305,17 +311,23 @@ inline std::string why_not_whole(Gpu& gpu, const Graph& graph, const Node& node,
   problem.value_features = static_cast<int>(value_features);
   problem.queries = 1024;  // the largest tiles
   const bool is_full = dtype == DType::f32 && precision != MatmulPrecision::tf32;
-  // Products of full f32 that leave their scores in memory are as fast, but where half of the scores are hidden.
+  const bool has_few = q[-2].is_static() && q[-2].value() <= 64;
+  const bool is_in_parts = is_full && !has_few &&
+                           AttentionPlan(problem, gpu.target().capability, 1, gpu.target().shared_bytes).is_in_parts();
+  // Products of full f32 that leave their scores in memory are as fast as the ordinary units, but where half of the
+  // scores are hidden.
   const bool is_by_products =
       is_full && node.attrs[ops::ScaledDotProductAttention::causal] == ops::ScaledDotProductAttention::Causal::no;
   if (is_gradient) {
-    if (is_by_products) return "a gradient in full f32 of scores that all count";
+    // Kernels of parts want the levels of the forward pass.
+    if (is_by_products && !(is_in_parts && reads_attention(graph, node)))
+      return "a gradient in full f32 of scores that all count";
     problem.allows_tf32 = !is_full;
     const bool is_open = AttentionGradientPlan(problem, gpu.target().capability, gpu.target().shared_bytes).is_open();
     return is_open ? "" : "a gradient of more than 128 features";
   }
   // Its decomposed gradient computes the weights in any case.
-  if (is_by_products && has_gradient(graph, node)) return "its gradient is in full f32";
+  if (is_by_products && !is_in_parts && has_gradient(graph, node)) return "its gradient is in full f32";
   for (const bool allows_tf32 : {false, true}) {
     problem.allows_tf32 = allows_tf32;
     if (!AttentionPlan(problem, gpu.target().capability, 1, gpu.target().shared_bytes).is_open())

@@ -20,7 +20,9 @@ inline constexpr std::string_view few_text = R"(
 #define FT (F / 8)
 #define PART (F + 2)
 static __device__ __forceinline__ Sixteen read_row(const X* from, int row, int count) {
-  return row < count ? *(const Sixteen*)from : Sixteen{};
+  Sixteen x = {};
+  if (row < count) read_stream(x.words, from);
+  return x;
 }
 // A lane's part of sixteen keys, and of their values.
 static __device__ __forceinline__ void read_keys(Sixteen (&to)[2][D / 32], const X* keys, int key, int count,

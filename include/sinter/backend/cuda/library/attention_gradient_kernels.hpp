@@ -14,7 +14,8 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
 /// The gradients by q, k and v: launches over tiles of queries, which leave what they learn of each query in `stats`,
-/// and one over tiles of keys. Of f32 where TF32 is not allowed on the ordinary units, else on tensor cores.
+/// and one over tiles of keys. On tensor cores, but of f32 where TF32 is not allowed on the ordinary units, unless
+/// products of parts are for it and the forward pass has left the levels.
 class AttentionGradientPlan {
  public:
   /// What a launch computes: what the others want to know of each query; dq, and that, where no launch did before; dk
@@ -26,8 +27,9 @@ class AttentionGradientPlan {
     int groups = 0, stages = 2;     // of four warps with 64 rows, by `wgmma`; 0: four warps by `mma`, or
     int block_rows = 16;            // of a row block; 4 on the ordinary units, where two warps have the same rows
     int together = 1;               // by `wgmma`: steps between which products are in flight
+    bool is_in_parts = false;       // by `wgmma`, of f32: two groups have the same rows, and a stage each
     int threads() const { return groups > 0 ? (groups + 1) * 128 : block_rows == 4 ? 256 : 128; }
-    int rows() const { return groups > 0 ? groups * 64 : row_blocks * block_rows * 4; }
+    int rows() const { return is_in_parts ? 64 : groups > 0 ? groups * 64 : row_blocks * block_rows * 4; }
   };
   /// `capability`: 90 for sm_90.
   AttentionGradientPlan(const AttentionProblem& problem, int capability, std::size_t shared_bytes);

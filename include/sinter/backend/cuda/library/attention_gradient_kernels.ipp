@@ -12,6 +12,7 @@
 
 #include <sinter/backend/cuda/library/attention_hopper_gradients.hpp>
 #include <sinter/backend/cuda/library/attention_kernels.ipp>
+#include <sinter/backend/cuda/library/attention_parts_gradients.hpp>
 #include <sinter/backend/cuda/library/attention_plain_texts.hpp>
 #include <sinter/ops/attention.hpp>
 
@@ -286,7 +287,7 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
                        [&](const Tile& tile) { return this->shared_bytes(tile) <= shared_bytes; });
   };
   // As measured on an H200: as many rows of a warp as registers hold sums for.
-  if (attention_detail::is_for_groups(problem, capability)) {
+  if (!is_plain() && attention_detail::is_for_groups(problem, capability)) {
     const bool is_masked = problem.mask != AttentionMask::none;  // a mask takes registers
     const Tile levels =
         most > 64 ? Tile{Part::levels, 1, is_masked ? 64 : 128, 3, 3} : Tile{Part::levels, 1, 64, is_masked ? 3 : 4, 3};
@@ -300,6 +301,13 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
     if (is_small) queries.together = keys.together = 2;
     if (problem.keeps_levels) take({queries, keys});
     else take({levels, queries, keys});
+    is_open_ = fits();
+    if (is_open_) return;
+  }
+  if (is_plain() && problem.keeps_levels && attention_detail::is_for_groups(problem, capability)) {
+    const int step = most <= 64 ? 64 : 32;
+    take({{Part::queries, 1, step, 2, 2}, {Part::keys, 1, step, 2, 2}});
+    for (std::size_t i = 0; i < count_; ++i) tiles_[i].is_in_parts = true;
     is_open_ = fits();
     if (is_open_) return;
   }
@@ -319,8 +327,10 @@ SINTER_DECL AttentionGradientPlan::AttentionGradientPlan(const AttentionProblem&
 
 SINTER_DECL std::size_t AttentionGradientPlan::shared_bytes(const Tile& tile) const {
   if (tile.groups > 0) {
-    constexpr int for_alignment = 1024, for_barriers = 16, for_stats = 16;
-    const int row = (problem_.features + (tile.part == Part::levels ? 0 : problem_.value_features)) * 2;
+    constexpr int for_alignment = 1024, for_stats = 16;
+    const int for_barriers = tile.is_in_parts ? 32 : 16;
+    const int row =
+        (problem_.features + (tile.part == Part::levels ? 0 : problem_.value_features)) * (tile.is_in_parts ? 6 : 2);
     return as_index(tile.rows() * row + tile.stages * (tile.step * (row + for_stats) + for_barriers) + for_alignment);
   }
   const int row = attention_detail::padded_bytes(problem_.features * element(), row_step()) +
@@ -338,16 +348,24 @@ SINTER_DECL LibrarySource AttentionGradientPlan::source(const Tile& tile) const 
   constexpr const char* names[] = {"row_levels", "query_gradient", "key_gradient"};
   if (tile.groups > 0) {
     text += define_number("PART", static_cast<int>(tile.part)) + define_number("TOGETHER", tile.together) +
-            groups_text(tile.groups, tile.stages);
+            groups_text(tile.groups, tile.stages, tile.is_in_parts ? Fetched::parts : Fetched::whole);
     text += common_text;
     text += group_text;
+    const DType operands = tile.is_in_parts ? DType::bf16 : problem_.dtype;
     for (const GroupProduct kind : {GroupProduct::first, GroupProduct::more})
-      text += group_product(tile.step, kind, problem_.dtype);
-    text += group_product(problem_.features, GroupProduct::kept, problem_.dtype);
-    if (problem_.value_features != problem_.features)
+      text += group_product(tile.step, kind, operands);
+    if (tile.is_in_parts) {
+      constexpr int columns = 64;  // at a time
+      for (const GroupProduct kind : {GroupProduct::kept_first, GroupProduct::kept})
+        text += group_product(columns, kind, operands);
+      text += define_number("OF_QUERIES", tile.part == Part::queries ? 1 : 0);
+    } else text += group_product(problem_.features, GroupProduct::kept, problem_.dtype);
+    if (!tile.is_in_parts && problem_.value_features != problem_.features)
       text += group_product(problem_.value_features, GroupProduct::kept, problem_.dtype);
     text += group_common_text;
-    text += hopper_gradient_text;
+    text += group_gradient_text;
+    if (tile.is_in_parts) text += parts_common_text;
+    text += tile.is_in_parts ? parts_gradient_text : hopper_gradient_text;
   } else {
     text += define_number(is_plain() ? "R" : "MT", tile.row_blocks) +
             define_number("OF_QUERIES", tile.part == Part::queries ? 1 : 0);

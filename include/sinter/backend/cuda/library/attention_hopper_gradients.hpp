@@ -16,10 +16,87 @@ SINTER_NAMESPACE_BEGIN
 namespace cuda {
 namespace attention_detail {
 
+/// What kernels of gradients by groups of warps share: what is known of queries, and what hides scores that lie across.
+inline constexpr std::string_view group_gradient_text = R"(
+#define STATS (APART ? 4 : 2)
+static __device__ __forceinline__ float weight_of(const Arguments& a, float x, float level, float rest) {
+  return exp2_fast(APART ? fmaf(x - level, LOG2_E, -rest) : above(a, x, level));
+}
+// What is known of a tile's query: 0 the level, 1 delta, 2 the rest. `all` has the first two of two neighbours.
+static __device__ __forceinline__ float stat_of(const Sixteen& all, const unsigned char* stats, int query, int which) {
+  if (!APART) return __uint_as_float(all.words[query * 2 + which]);
+  return ((const float*)stats)[query * STATS + which];
+}
+static __device__ __forceinline__ void leave_stats(const Arguments& a, i64 row, float level, float delta, float rest) {
+  float* const stats = a.stats + row * STATS;
+  stats[0] = level;
+  stats[1] = delta;
+  if (APART) stats[2] = rest;
+}
+static __device__ __forceinline__ float sum_of_four(float sum) {
+  sum += __shfl_xor_sync(~0u, sum, 1);
+  return sum + __shfl_xor_sync(~0u, sum, 2);
+}
+// A lane's two keys are neighbours where there is a mask, else eight apart.
+#define KEYS_APART (MIXES_KEYS ? 1 : 8)
+#if MASK == 0
+struct Across {};
+static __device__ __forceinline__ bool look_across(const Arguments&, const M*, Across&, int, int, int, int) {
+  return false;
+}
+#else
+// What the mask says of a lane's two keys, the first of which is `own`, and of its queries of a tile: fetched before
+// scores are there. `group` is the first key of all lanes. False: the tile crosses a border, or keys do not lie in
+// pairs.
+struct __align__(2 * sizeof(M)) Two { M x[2]; };
+struct Across { Two pairs[NT][2]; };
+static __device__ __forceinline__ bool look_across(const Arguments& a, const M* mask, Across& seen, int query, int own,
+                                                   int group, int lane) {
+  if (group + 64 > visible(a, query) || query + BN > a.queries || a.mask_key != 1) return false;
+  if (a.mask_row % 2 != 0 || (i64)mask % sizeof(Two) != 0) return false;
+  const M* const at = mask + (query + lane % 4 * 2) * a.mask_row + own;
+#pragma unroll
+  for (int n = 0; n < NT; ++n)
+#pragma unroll
+    for (int c = 0; c < 2; ++c) seen.pairs[n][c] = *(const Two*)(at + (n * 8 + c) * a.mask_row);
+  return true;
+}
+#endif
+// What is not seen becomes nothing.
+static __device__ __forceinline__ void hide_across(const Arguments& a, const M* mask, const Across& seen,
+                                                   bool has_looked, float (&w)[NT][4], int query, int own, int group,
+                                                   int lane) {
+  if (!MASK && PLAIN && group + 64 <= visible(a, query) && query + BN <= a.queries) return;
+#if MASK
+  if (has_looked) {
+#pragma unroll
+    for (int n = 0; n < NT; ++n)
+#pragma unroll
+      for (int i = 0; i < 4; ++i) w[n][i] = with_mask(a, seen.pairs[n][i % 2].x[i / 2], w[n][i]);
+    return;
+  }
+#endif
+#if MASK == 0 && PLAIN
+  // Of a lane's queries of the tile, from its first one on: how many there are, and which is the first to see its keys.
+  const int count = a.queries - query - lane % 4 * 2, sees = CAUSAL ? own - a.ahead - query - lane % 4 * 2 : 0;
+#pragma unroll
+  for (int n = 0; n < NT; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      if (n * 8 + i % 2 >= count || (CAUSAL && n * 8 + i % 2 < sees + i / 2 * KEYS_APART)) w[n][i] = NOTHING;
+#else
+#pragma unroll
+  for (int n = 0; n < NT; ++n)
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+      w[n][i] = shown(a, mask, w[n][i], query + n * 8 + lane % 4 * 2 + i % 2, own + i / 2 * KEYS_APART);
+#endif
+}
+)";
+
 inline constexpr std::string_view hopper_gradient_text = R"(
 #define DEPTH_BYTES (BN * D * 2)
 #define VALUE_BYTES (BN * F * 2)
-#define STATS (APART ? 4 : 2)
 // c = a b^T of `depth` elements; rows of a lie in pieces of BM rows, those of b of BN. In flight afterwards.
 template <int depth>
 static __device__ __forceinline__ void begin_rows(float (&c)[NT][4], unsigned a, unsigned b) {
@@ -43,20 +120,6 @@ static __device__ __forceinline__ void pack_weights(unsigned (&weights)[NT / 2][
   for (int k = 0; k < NT; k += 2)
 #pragma unroll
     for (int i = 0; i < 4; ++i) weights[k / 2][i] = pack(w[k + i / 2][i % 2 * 2], w[k + i / 2][i % 2 * 2 + 1]);
-}
-static __device__ __forceinline__ float weight_of(const Arguments& a, float x, float level, float rest) {
-  return exp2_fast(APART ? fmaf(x - level, LOG2_E, -rest) : above(a, x, level));
-}
-// What is known of a tile's query: 0 the level, 1 delta, 2 the rest. `all` has the first two of two neighbours.
-static __device__ __forceinline__ float stat_of(const Sixteen& all, const unsigned char* stats, int query, int which) {
-  if (!APART) return __uint_as_float(all.words[query * 2 + which]);
-  return ((const float*)stats)[query * STATS + which];
-}
-static __device__ __forceinline__ void leave_stats(const Arguments& a, i64 row, float level, float delta, float rest) {
-  float* const stats = a.stats + row * STATS;
-  stats[0] = level;
-  stats[1] = delta;
-  if (APART) stats[2] = rest;
 }
 // The group that fetches: `fetch` begins the copies of step t to a stage.
 template <class Fetch>
@@ -85,9 +148,19 @@ static __device__ __forceinline__ float sum_of_products(const Sixteen& x, const 
   for (int i = 0; i < 8; ++i) sum = fmaf((float)((const X*)x.words)[i], (float)((const X*)y.words)[i], sum);
   return sum;
 }
-static __device__ __forceinline__ float sum_of_four(float sum) {
-  sum += __shfl_xor_sync(~0u, sum, 1);
-  return sum + __shfl_xor_sync(~0u, sum, 2);
+// A step's scores, once its stage is there. In flight afterwards.
+static __device__ __forceinline__ void begin_scores(float (&w)[NT][4], unsigned left, unsigned char* barrier, int turn,
+                                                    unsigned stage) {
+  barrier_wait(barrier, turn);
+  group_sees_shared();
+  begin_rows<D>(w, left, stage);
+}
+// A step's sums are done, while as many products as are `pending` are in flight: its stage is free.
+template <int pending, class... Sums>
+static __device__ __forceinline__ void end_step(unsigned char* barrier, int lane, Sums&... sums) {
+  group_wait_for<pending>();
+  (settle(sums), ...);
+  if (lane == 0) barrier_arrive(barrier + 8);
 }
 #if PART == 0
 extern "C" __global__ void __launch_bounds__(THREADS, 1) row_levels(const __grid_constant__ Arguments a) {
@@ -235,9 +308,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
     int t = 0;
 #pragma unroll 1
     while (t < steps) {
-      barrier_wait(barriers + stage * 16, turn);
-      group_sees_shared();
-      begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
+      begin_scores(w, left, barriers + stage * 16, turn, stages_place + stage * (stage_bytes / 16));
 #pragma unroll
       for (int step = 1;; ++step) {
         const unsigned now = stages_place + stage * (stage_bytes / 16);
@@ -264,77 +335,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) query_gradient(const __
         if (++stage == STAGES) stage = 0, turn ^= 1;
         if (++t == steps || step == TOGETHER) break;
         // The next step's scores, so that the units have work while this group begins it.
-        barrier_wait(barriers + stage * 16, turn);
-        group_sees_shared();
-        begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
-        group_wait_for<1>();
-        settle(sums);
-        if (lane == 0) barrier_arrive(barrier + 8);
+        begin_scores(w, left, barriers + stage * 16, turn, stages_place + stage * (stage_bytes / 16));
+        end_step<1>(barrier, lane, sums);
       }
-      group_wait_for<0>();
-      settle(sums);
-      if (lane == 0) barrier_arrive(barriers + (stage == 0 ? STAGES - 1 : stage - 1) * 16 + 8);
+      end_step<0>(barriers + (stage == 0 ? STAGES - 1 : stage - 1) * 16, lane, sums);
     }
     const float by[2] = {a.plain_scale, a.plain_scale};
     write_turned<8>(sums, by, a.dq + (i64)batch * a.queries * D, own, a.queries, lane);
   }
 }
 #else
-// A lane's two keys are neighbours where there is a mask, else eight apart.
-#define KEYS_APART (MIXES_KEYS ? 1 : 8)
-#if MASK == 0
-struct Across {};
-static __device__ __forceinline__ bool look_across(const Arguments&, const M*, Across&, int, int, int, int) {
-  return false;
-}
-#else
-// What the mask says of a lane's two keys, the first of which is `own`, and of its queries of a tile: fetched before
-// scores are there. `group` is the first key of all lanes. False: the tile crosses a border, or keys do not lie in
-// pairs.
-struct __align__(2 * sizeof(M)) Two { M x[2]; };
-struct Across { Two pairs[NT][2]; };
-static __device__ __forceinline__ bool look_across(const Arguments& a, const M* mask, Across& seen, int query, int own,
-                                                   int group, int lane) {
-  if (group + 64 > visible(a, query) || query + BN > a.queries || a.mask_key != 1) return false;
-  if (a.mask_row % 2 != 0 || (i64)mask % sizeof(Two) != 0) return false;
-  const M* const at = mask + (query + lane % 4 * 2) * a.mask_row + own;
-#pragma unroll
-  for (int n = 0; n < NT; ++n)
-#pragma unroll
-    for (int c = 0; c < 2; ++c) seen.pairs[n][c] = *(const Two*)(at + (n * 8 + c) * a.mask_row);
-  return true;
-}
-#endif
-// What is not seen becomes nothing.
-static __device__ __forceinline__ void hide_across(const Arguments& a, const M* mask, const Across& seen,
-                                                   bool has_looked, float (&w)[NT][4], int query, int own, int group,
-                                                   int lane) {
-  if (!MASK && PLAIN && group + 64 <= visible(a, query) && query + BN <= a.queries) return;
-#if MASK
-  if (has_looked) {
-#pragma unroll
-    for (int n = 0; n < NT; ++n)
-#pragma unroll
-      for (int i = 0; i < 4; ++i) w[n][i] = with_mask(a, seen.pairs[n][i % 2].x[i / 2], w[n][i]);
-    return;
-  }
-#endif
-#if MASK == 0 && PLAIN
-  // Of a lane's queries of the tile, from its first one on: how many there are, and which is the first to see its keys.
-  const int count = a.queries - query - lane % 4 * 2, sees = CAUSAL ? own - a.ahead - query - lane % 4 * 2 : 0;
-#pragma unroll
-  for (int n = 0; n < NT; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      if (n * 8 + i % 2 >= count || (CAUSAL && n * 8 + i % 2 < sees + i / 2 * KEYS_APART)) w[n][i] = NOTHING;
-#else
-#pragma unroll
-  for (int n = 0; n < NT; ++n)
-#pragma unroll
-    for (int i = 0; i < 4; ++i)
-      w[n][i] = shown(a, mask, w[n][i], query + n * 8 + lane % 4 * 2 + i % 2, own + i / 2 * KEYS_APART);
-#endif
-}
 extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __grid_constant__ Arguments a) {
   const Block block = block_of(a, Latest::last);
   const int lane = block.lane, group = block.group, thread = block.thread, tile = block.tile, batch = block.batch;
@@ -376,9 +386,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
     int t = 0;
 #pragma unroll 1
     while (t < steps) {
-      barrier_wait(barriers + stage * 16, turn);
-      group_sees_shared();
-      begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
+      begin_scores(w, left, barriers + stage * 16, turn, stages_place + stage * (stage_bytes / 16));
 #pragma unroll
       for (int step = 1;; ++step) {
         const unsigned now = stages_place + stage * (stage_bytes / 16);
@@ -417,18 +425,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1) key_gradient(const __gr
         if (++stage == STAGES) stage = 0, turn ^= 1;
         if (++t == steps || step == TOGETHER) break;
         // The next step's scores, so that the units have work while this group begins it.
-        barrier_wait(barriers + stage * 16, turn);
-        group_sees_shared();
-        begin_rows<D>(w, left, stages_place + stage * (stage_bytes / 16));
-        group_wait_for<1>();
-        settle(dk);
-        settle(dv);
-        if (lane == 0) barrier_arrive(barrier + 8);
+        begin_scores(w, left, barriers + stage * 16, turn, stages_place + stage * (stage_bytes / 16));
+        end_step<1>(barrier, lane, dk, dv);
       }
-      group_wait_for<0>();
-      settle(dk);
-      settle(dv);
-      if (lane == 0) barrier_arrive(barriers + (stage == 0 ? STAGES - 1 : stage - 1) * 16 + 8);
+      end_step<0>(barriers + (stage == 0 ? STAGES - 1 : stage - 1) * 16, lane, dk, dv);
     }
     const float by[2] = {a.plain_scale, a.plain_scale}, one[2] = {1, 1};
     write_turned<KEYS_APART>(dk, by, a.dk + (i64)batch * a.keys * D, own, a.keys, lane);

@@ -67,7 +67,7 @@ static __device__ __forceinline__ M seen_of(const Seen& seen, int n, int i) {
 #if MASK == 1
   return (own[n % 4 / 2] & 0xffu << (n % 2 * 16 + i % 2 * 8)) != 0;
 #else
-  return ((const M*)&own[n % 4])[i % 2];
+  return ((const M*)own)[n % 4 * 2 + i % 2];
 #endif
 }
 // Fetched before scores are there. `own` is the first query, `group` that of all lanes. False: the tile crosses a
@@ -134,12 +134,12 @@ static __device__ __forceinline__ Block block_of(const Arguments& a, Latest orde
   return b;
 }
 // The block's shared memory from a multiple of 1024 on, with `count` barriers for each stage: every other one is for
-// the threads that fetch, the rest for the warps that compute.
-static __device__ __forceinline__ unsigned char* begin_block(int barriers_at, int count) {
+// the threads that fetch, the rest for the warps that compute, or as many of them as are `readers`.
+static __device__ __forceinline__ unsigned char* begin_block(int barriers_at, int count, int readers = GROUPS * 4) {
   unsigned char* at = dynamic_shared();
   at += (1024 - (unsigned)__cvta_generic_to_shared(at) % 1024) % 1024;
   if (threadIdx.x == 0)
-    for (int i = 0; i < STAGES * count; ++i) barrier_begin(at + barriers_at + i * 8, i % 2 == 0 ? 128 : GROUPS * 4);
+    for (int i = 0; i < STAGES * count; ++i) barrier_begin(at + barriers_at + i * 8, i % 2 == 0 ? 128 : readers);
   __syncthreads();
   return at;
 }
@@ -182,25 +182,7 @@ static __device__ __forceinline__ void write_turned(const float (&c)[N][4], cons
 }
 )";
 
-inline constexpr std::string_view hopper_text = R"(
-#define KEY_BYTES (BN * D * 2)
-#define VALUE_BYTES (BN * F * 2)
-// Both begin products that are in flight until they are waited for.
-static __device__ __forceinline__ void begin_scores(float (&w)[NT][4], unsigned queries, unsigned keys) {
-  group_fence();
-  multiply_first(w, queries, keys);
-#pragma unroll
-  for (int d = 1; d < D / 16; ++d)
-    multiply_more(w, queries + d / 4 * (BM * 8) + d % 4 * 2, keys + d / 4 * (BN * 8) + d % 4 * 2);
-  group_commit();
-}
-static __device__ __forceinline__ void begin_sums(float (&sums)[F / 8][4], const unsigned (&weights)[NT / 2][4],
-                                                  unsigned values) {
-  group_fence();
-#pragma unroll
-  for (int k = 0; k < NT / 2; ++k) multiply_kept(sums, weights[k], values + k * 128);
-  group_commit();
-}
+inline constexpr std::string_view soften_text = R"(
 // Scores become weights; what was summed up before counts `shrink` times.
 static __device__ __forceinline__ void soften(const Arguments& a, float (&w)[NT][4], float (&base)[2], float (&sum)[2],
                                               float (&shrink)[2]) {
@@ -224,6 +206,27 @@ static __device__ __forceinline__ void soften(const Arguments& a, float (&w)[NT]
       }
     sum[h] = fmaf(sum[h], shrink[h], more[0] + more[1]);
   }
+}
+)";
+
+inline constexpr std::string_view hopper_text = R"(
+#define KEY_BYTES (BN * D * 2)
+#define VALUE_BYTES (BN * F * 2)
+// Both begin products that are in flight until they are waited for.
+static __device__ __forceinline__ void begin_scores(float (&w)[NT][4], unsigned queries, unsigned keys) {
+  group_fence();
+  multiply_first(w, queries, keys);
+#pragma unroll
+  for (int d = 1; d < D / 16; ++d)
+    multiply_more(w, queries + d / 4 * (BM * 8) + d % 4 * 2, keys + d / 4 * (BN * 8) + d % 4 * 2);
+  group_commit();
+}
+static __device__ __forceinline__ void begin_sums(float (&sums)[F / 8][4], const unsigned (&weights)[NT / 2][4],
+                                                  unsigned values) {
+  group_fence();
+#pragma unroll
+  for (int k = 0; k < NT / 2; ++k) multiply_kept(sums, weights[k], values + k * 128);
+  group_commit();
 }
 static __device__ __forceinline__ void pack_weights(unsigned (&weights)[NT / 2][4], const float (&w)[NT][4]) {
 #pragma unroll
@@ -378,9 +381,9 @@ inline constexpr std::string_view group_text =
     ".reg .u64 t; cvta.to.shared.u64 t, %1; cvt.u32.u64 %0, t; }\" : \"=r\"(x) : \"l\"(at)); return (x & "
     "0x3ffffu) >> 4 | (unsigned)apart << 16; }\n";
 
-/// What a product of groups does: begins a sum of two operands in shared memory, goes on with it, or adds the product
-/// of a left operand in registers and a right one that is given by its positions.
-enum class GroupProduct : std::uint8_t { first, more, kept };
+/// What a product of groups does: begins a sum of two operands in shared memory, goes on with it, or begins or goes on
+/// with one of a left operand in registers and a right one that is given by its positions.
+enum class GroupProduct : std::uint8_t { first, more, kept_first, kept };
 
 /// c [64 rows of four warps, columns] += a b^T of 16 positions, in one line. Operands in shared memory are places there
 /// in units of 16 bytes, and how far 64 columns that lie across are apart: rows of 128 bytes, eight after 1024 bytes,
@@ -388,7 +391,8 @@ enum class GroupProduct : std::uint8_t { first, more, kept };
 inline std::string group_product(int columns, GroupProduct kind, DType dtype) {
   const std::string type = dtype == DType::bf16 ? "bf16" : "f16";
   const int registers = columns / 2;
-  const bool is_kept = kind == GroupProduct::kept, is_first = kind == GroupProduct::first;
+  const bool is_first = kind == GroupProduct::first || kind == GroupProduct::kept_first;
+  const bool is_kept = kind == GroupProduct::kept || kind == GroupProduct::kept_first;
   std::string sums, outs;
   for (int i = 0; i < registers; ++i) {
     const std::string comma = i == 0 ? "" : ", ";
@@ -397,7 +401,8 @@ inline std::string group_product(int columns, GroupProduct kind, DType dtype) {
         comma + (is_first ? "\"=f\"(c[" : "\"+f\"(c[") + std::to_string(i / 4) + "][" + std::to_string(i % 4) + "])";
   }
   const auto operand = [&](int i) { return "%" + std::to_string(registers + i); };
-  const std::string name = is_kept ? "multiply_kept" : is_first ? "multiply_first" : "multiply_more";
+  constexpr const char* names[] = {"multiply_first", "multiply_more", "multiply_kept_first", "multiply_kept"};
+  const std::string name = names[static_cast<int>(kind)];
   std::string line = "static __device__ __forceinline__ void " + name + "(float (&c)[" + std::to_string(columns / 8) +
                      "][4], " + (is_kept ? "const unsigned (&a)[4]" : "unsigned a") +
                      ", unsigned b) { asm volatile(\"{ .reg .pred p; .reg .b64 l, r; setp.ne.b32 p, " +

@@ -72,16 +72,21 @@ class AttentionPlan {
   std::size_t shared_bytes() const;
   std::int64_t pieces() const { return pieces_; }
   std::size_t parts_bytes() const;
+  /// Of f32 in full precision by products of parts of bf16 (attention_parts_kernels.hpp).
+  bool is_in_parts() const { return by_groups_ && problem_.dtype == DType::f32; }
   bool is_on_tensor_cores() const { return problem_.dtype != DType::f32 || problem_.allows_tf32; }
 
  private:
   int element() const { return problem_.dtype == DType::f32 ? 4 : 2; }
   int row_step() const { return is_on_tensor_cores() ? 32 : 128; }
-  int block_queries() const { return is_few_ ? 8 : warps_ * row_blocks_ * (is_on_tensor_cores() ? 16 : 4); }
+  int block_queries() const {
+    return is_few_ ? 8 : warps_ * row_blocks_ * (is_on_tensor_cores() || by_groups_ ? 16 : 4);
+  }
   std::int64_t tiles() const {
     const std::int64_t rows = is_few_ ? problem_.queries * problem_.sharers : problem_.queries;
     return (rows + block_queries() - 1) / block_queries();
   }
+  int stages() const { return problem_.dtype == DType::f32 ? 1 : 2; }  // by groups alone
   int padded(int features) const;  // bytes of a row in shared memory, without what is between rows
   void choose_tile(int multiprocessors, std::size_t shared_bytes);
 
@@ -90,7 +95,6 @@ class AttentionPlan {
   bool is_open_ = false, by_groups_ = false;  // products of four warps at once (wgmma)
   bool is_few_ = false;                       // few queries: rows of a tile are those of all batches with these keys
   int warps_ = 4, row_blocks_ = 2, block_keys_ = 64;
-  static constexpr int stages_ = 2;  // by groups alone
   std::int64_t pieces_ = 1, piece_ = 0;
 };
 

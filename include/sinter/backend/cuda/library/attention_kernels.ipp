@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/library/attention_few_text.hpp>
 #include <sinter/backend/cuda/library/attention_hopper_kernels.hpp>
+#include <sinter/backend/cuda/library/attention_parts_kernels.hpp>
 #include <sinter/backend/cuda/library/attention_plain_texts.hpp>
 #include <sinter/backend/cuda/library/attention_texts.hpp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
@@ -40,7 +41,7 @@ inline std::string problem_text(const AttentionProblem& p, int row_step) {
          define_number("FP", padded_bytes(p.value_features * element, row_step)) +
          define_number("MASK", static_cast<int>(p.mask)) + define_number("CAUSAL", p.is_causal ? 1 : 0) +
          define_number("ZEROS", p.gives_zeros ? 1 : 0) + define_number("KEEPS_LEVELS", p.keeps_levels ? 1 : 0) +
-         define_number("PLAIN", is_plain ? 1 : 0) + define_number("IS_BRAIN", p.dtype == DType::bf16 ? 1 : 0) +
+         define_number("PLAIN", is_plain ? 1 : 0) + define_number("IS_BRAIN", p.dtype == DType::f16 ? 0 : 1) +
          "struct __align__(16) Sixteen { unsigned words[4]; };\ntypedef long long i64;\n";
 }
 
@@ -60,10 +61,10 @@ inline AttentionArguments arguments_of(const AttentionProblem& p) {
 }
 
 /// Products of four warps at once: of sm_90 alone. Extents of the batch do not enter: the two texts differ in the last
-/// digits.
+/// digits. Of f32 in full precision by products of parts.
 inline bool is_for_groups(const AttentionProblem& p, int capability) {
   const auto is_whole = [](int features) { return features == 64 || features == 128; };
-  return capability == 90 && p.dtype != DType::f32 && p.queries > 64 && is_whole(p.features) &&
+  return capability == 90 && !(p.dtype == DType::f32 && p.allows_tf32) && p.queries > 64 && is_whole(p.features) &&
          is_whole(p.value_features);
 }
 
@@ -74,9 +75,13 @@ inline bool is_for_few(const AttentionProblem& p) {
          p.value_features % 64 == 0 && p.value_features <= 128;
 }
 
-/// Of a block: so many groups compute, and one more fetches and leaves most of its registers to them.
-inline std::string groups_text(int groups, int stages) {
-  const int given = groups == 2 ? 40 : groups == 3 ? 32 : 24, taken = groups == 2 ? 232 : groups == 3 ? 160 : 112;
+/// Of a block: so many groups compute, and one more fetches and leaves most of its registers to them. Numbers that are
+/// copied whole pass through none of those, numbers that are split into parts do (for two groups).
+enum class Fetched : std::uint8_t { whole, parts };
+inline std::string groups_text(int groups, int stages, Fetched fetched) {
+  const bool splits = fetched == Fetched::parts;
+  const int given = splits ? 72 : groups == 2 ? 40 : groups == 3 ? 32 : 24;
+  const int taken = splits ? 216 : groups == 2 ? 232 : groups == 3 ? 160 : 112;
   return define_number("GROUPS", groups) + define_number("STAGES", stages) + define_number("GIVEN", given) +
          define_number("TAKEN", taken);
 }
@@ -99,7 +104,9 @@ SINTER_DECL std::size_t AttentionPlan::shared_bytes() const {
   const int depth = padded(problem_.features) + 16, values = padded(problem_.value_features) + 16;
   if (by_groups_) {
     constexpr int for_alignment = 1024, for_barriers = 32;
-    return as_index(block_queries() * (depth - 16) + stages_ * (block_keys_ * (depth + values - 32) + for_barriers) +
+    const int bytes = is_in_parts() ? 6 : 2;  // of an element
+    return as_index(block_queries() * problem_.features * bytes +
+                    stages() * (block_keys_ * (problem_.features + problem_.value_features) * bytes + for_barriers) +
                     for_alignment);
   }
   if (is_few_) return as_index(warps_ * block_queries() * (problem_.value_features + 2)) * sizeof(float);
@@ -119,7 +126,17 @@ SINTER_DECL std::size_t AttentionPlan::parts_bytes() const {
 SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t shared_bytes) {
   using attention_detail::few_queries;
   const int most = std::max(problem_.features, problem_.value_features);
+  const bool is_masked = problem_.mask != AttentionMask::none;
   if (!is_on_tensor_cores()) {
+    if (attention_detail::is_for_groups(problem_, capability_)) {
+      by_groups_ = true;
+      row_blocks_ = 1;
+      warps_ = 8;
+      block_keys_ = most > 64 || is_masked ? 64 : 128;
+      if (this->shared_bytes() <= shared_bytes) return;
+      by_groups_ = false;
+      warps_ = 4;
+    }
     const bool has_many =
         most <= 128 && problem_.queries > 128 && problem_.batches * problem_.queries > 256 * multiprocessors;
     row_blocks_ = problem_.queries <= few_queries ? 1 : problem_.queries > 64 && (most <= 64 || has_many) ? 8 : 4;
@@ -133,7 +150,6 @@ SINTER_DECL void AttentionPlan::choose_tile(int multiprocessors, std::size_t sha
   }
   if (attention_detail::is_for_groups(problem_, capability_)) {
     // As measured on an H200; a mask takes registers, and where queries are few, or blocks, they share less.
-    const bool is_masked = problem_.mask != AttentionMask::none;
     by_groups_ = true;
     row_blocks_ = 1;
     warps_ = most > 64 || is_masked ? 8 : 16;
@@ -167,18 +183,22 @@ SINTER_DECL LibrarySource AttentionPlan::source() const {
                      define_number("BM", block_queries()) + define_number("BN", block_keys_) +
                      define_number("SPLIT", pieces_ > 1 ? 1 : 0);
   if (by_groups_) {
-    text += groups_text(warps_ / 4, stages_);
+    text += groups_text(warps_ / 4, stages(), is_in_parts() ? Fetched::parts : Fetched::whole);
   } else if (is_on_tensor_cores())
     text += define_number("MT", row_blocks_) + define_number("KEEPS_QUERIES", padded(problem_.features) <= 128 ? 1 : 0);
   else text += define_number("R", row_blocks_);
   text += common_text;
   if (by_groups_) {
+    const DType operands = is_in_parts() ? DType::bf16 : problem_.dtype;
     text += group_text;
     for (const GroupProduct kind : {GroupProduct::first, GroupProduct::more})
-      text += group_product(block_keys_, kind, problem_.dtype);
-    text += group_product(problem_.value_features, GroupProduct::kept, problem_.dtype);
+      text += group_product(block_keys_, kind, operands);
+    text += group_product(problem_.value_features, GroupProduct::kept, operands);
+    if (is_in_parts()) text += group_product(problem_.value_features, GroupProduct::kept_first, operands);
     text += group_common_text;
-    text += hopper_text;
+    text += soften_text;
+    if (is_in_parts()) text += parts_common_text;
+    text += is_in_parts() ? parts_text : hopper_text;
   } else {
     if (is_few_) text += define_number("BLOCKS", 3);
     text += is_on_tensor_cores() ? fragment_text : plain_common_text;
