@@ -219,6 +219,14 @@ class ProductCall final : public LibraryCall {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS));
       set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, bias.batch_stride);
     }
+    if (product_.are_scales_vectors) {
+      // The addresses are known when it runs; whoever chooses an algorithm wants some.
+      const auto mode = static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+      const auto* const somewhere = reinterpret_cast<const void*>(std::uintptr_t{256});
+      for (auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE}) set(which, mode);
+      for (auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+        set(which, somewhere);
+    }
     right_layout_ = layout(right_type(), product_.right, product_.columns);
     left_layout_ = layout(left_type(), product_.left, product_.rows);
     if (residual.operand >= 0) residual_layout_ = layout(residual);
