@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/library/quantized.hpp>
 
+#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/library/library_launch.ipp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
 #include <sinter/backend/cuda/product/cublaslt_api.hpp>
@@ -168,7 +169,9 @@ class SmallProductLaunch final : public LibraryLaunch {
         bytes_(bytes_of(op)),
         result_bytes_(as_index(op.types.back().shape.numel().value() * size_of(op.types.back().dtype))),
         result_(op.inputs) {
-    if (result_bytes_ > 0) product_ = make_library_product(product);
+    if (result_bytes_ == 0) return;
+    product_ = make_library_product(product);
+    cuda_detail::note_cublaslt_use();
   }
 
  private:

@@ -59,6 +59,8 @@ struct LibraryProduct {
 };
 
 std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);
+/// What the library makes once for the calling thread's device. Without it, the first product does it.
+void start_cublaslt();
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
