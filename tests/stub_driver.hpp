@@ -1,9 +1,11 @@
-// A driver of two GPUs that computes nothing, an NVRTC that compiles nothing and an NCCL that sends nothing, for machines
-// that have none: which context, stream and module a launch is made with is printed, and what streams wait for where
-// SINTER_STUB_WAITS is set. All are one shared library that the compiler of this
+// A driver of two GPUs and a cuBLASLt that compute nothing, an NVRTC that compiles nothing and an NCCL that sends
+// nothing, for machines that have none: which context, stream and module a launch is made with is printed, and what
+// streams wait for where SINTER_STUB_WAITS is set. All are one shared library that the compiler of this
 // machine makes, and that the loader of a process finds in the place of NVIDIA's. With SINTER_STUB_TRUE bytes that the
 // host reads are 1, a hundred of them at most; with SINTER_STUB_COPIES copies to the host are printed, with
-// SINTER_STUB_GRAPHS what is recorded, made a part of a graph and destroyed.
+// SINTER_STUB_GRAPHS what is recorded, made a part of a graph and destroyed. With SINTER_STUB_SLOW kernels take longer
+// than products of cuBLASLt, with SINTER_STUB_NEWER that is of another version, with SINTER_STUB_REFUSES no algorithm that
+// it is shown fits.
 #pragma once
 
 #include <cstdlib>
@@ -18,6 +20,7 @@ inline constexpr const char* stub_driver_source = R"(
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <unistd.h>
 namespace {
 struct Context { int device; } contexts[2] = {{0}, {1}};
 struct Stream { int device, number; };
@@ -117,10 +120,29 @@ ALL(int, cuOccupancyMaxActiveBlocksPerMultiprocessor, (int* blocks, void*, int, 
 ALL(int, cuLaunchKernel, (void* function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
                           void* stream, void**, void**)) {
   const auto* launched = static_cast<const Function*>(function);
+  if (std::getenv("SINTER_STUB_SLOW") != nullptr) usleep(200);
   std::printf("launch %s: stream of %d, module of %d, context of %d\n", launched->name,
               static_cast<const Stream*>(stream)->device, launched->module->device, device_now());
   return 0;
 }
+// cuBLASLt: an algorithm for every product, and who starts it is printed.
+extern "C" int cublasLtCreate(void** handle) {
+  std::printf("%s thread starts cuBLASLt\n", gettid() == getpid() ? "the first" : "another");
+  return *handle = contexts, 0;
+}
+extern "C" std::size_t cublasLtGetVersion() { return std::getenv("SINTER_STUB_NEWER") != nullptr ? 130100 : 130000; }
+struct Found { unsigned char algorithm[64]; std::size_t scratch; int state; float waves; int reserved[4]; };
+extern "C" int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, Found* found, int* count) {
+  return *found = {}, *count = 1, 0;
+}
+extern "C" int cublasLtMatmulAlgoCheck(void*, void*, void*, void*, void*, void*, const void*, Found* found) {
+  return *found = {}, std::getenv("SINTER_STUB_REFUSES") != nullptr ? 15 : 0;
+}
+extern "C" int cublasLtMatmul(...) { return std::printf("product of cuBLASLt\n"), 0; }
+#define MADE(name) extern "C" int name(void** made, ...) { return *made = contexts, 0; }
+MADE(cublasLtMatmulDescCreate)
+MADE(cublasLtMatmulPreferenceCreate)
+MADE(cublasLtMatrixLayoutCreate)
 // NCCL: of all_reduce its stream is printed.
 #define NCCL(name, parameters) extern "C" int name parameters
 NCCL(ncclGetUniqueId, (void*)) { return 0; }
@@ -183,6 +205,12 @@ inline constexpr const char* idle_functions[] = {"cuInit",
                                                  "cuGraphUpload",
                                                  "cuGraphAddEmptyNode",
                                                  "cuGraphExecChildGraphNodeSetParams",
+                                                 "cublasLtMatmulDescDestroy",
+                                                 "cublasLtMatmulDescSetAttribute",
+                                                 "cublasLtMatmulPreferenceDestroy",
+                                                 "cublasLtMatmulPreferenceSetAttribute",
+                                                 "cublasLtMatrixLayoutDestroy",
+                                                 "cublasLtMatrixLayoutSetAttribute",
                                                  "ncclReduce",
                                                  "ncclBroadcast",
                                                  "ncclAllGather",
@@ -205,7 +233,8 @@ inline std::string make_stub_driver() {
                               " -std=c++20 -w -shared -fPIC -o '" + folder + "/libcuda.so.1' '" + folder +
                               "/stub.cpp' 2>'" + folder + "/log'";
   if (std::system(command.c_str()) != 0) return {};
-  std::filesystem::create_symlink("libcuda.so.1", folder + "/libnvrtc.so.13");
+  for (const char* name : {"/libnvrtc.so.13", "/libcublasLt.so.13"})
+    std::filesystem::create_symlink("libcuda.so.1", folder + name);
   std::filesystem::create_symlink("libcuda.so.1", folder + "/libnccl.so.2");
   return folder;
 }

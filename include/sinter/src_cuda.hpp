@@ -5,6 +5,7 @@
 #include <sinter/backend/cuda/cuda.ipp>
 #ifdef SINTER_CUDA
 #include <sinter/backend/cuda/backend.ipp>
+#include <sinter/backend/cuda/device/ahead.ipp>
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/backend/cuda/device/device.ipp>
 #include <sinter/backend/cuda/device/driver.ipp>
@@ -34,6 +35,7 @@
 #include <sinter/backend/cuda/product/library_product.ipp>
 #include <sinter/backend/cuda/product/measure.ipp>
 #include <sinter/backend/cuda/product/product_binding.ipp>
+#include <sinter/backend/cuda/product/rounds.ipp>
 #include <sinter/backend/cuda/source/bound_kernel.ipp>
 #include <sinter/backend/cuda/source/gemm_operand.ipp>
 #include <sinter/backend/cuda/source/gpu_nest.ipp>

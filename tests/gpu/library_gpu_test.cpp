@@ -409,6 +409,31 @@ TEST_CASE("gpu: integer_matmul and scaled_matmul are the CPU's, by tensor cores 
         CHECK(largest_difference(jit::compile(by_f8)(a.to(gpu), w.to(gpu), scale.to(gpu)), by_f8(a, w, scale)) <
               (result == DType::f32 ? 0.02 : 0.2));
       }
+  // Scales of rows and columns, of one of them, and such as lie at no multiple of 16 bytes: the library's own.
+  for (const DType result : {DType::f32, DType::bf16, DType::f16}) {
+    const auto by_rows = [=](Tensor a, Tensor w, Tensor rows, Tensor columns) {
+      return scaled_matmul(a, transpose(w, 0, 1), rows, columns, {.dtype = result});
+    };
+    const auto by_columns = [=](Tensor a, Tensor w, Tensor columns) {
+      return scaled_matmul(a, transpose(w, 0, 1), 0.5F, columns, {.dtype = result});
+    };
+    const Tensor a = Tensor(cast(sinter_test::noise({48, 128}, 3), DType::f8e4m3)),
+                 w = Tensor(cast(sinter_test::noise({64, 128}, 4), DType::f8e4m3)),
+                 rows = sinter_test::noise({48, 1}, 5), columns = sinter_test::noise({64}, 6);
+    const double close = result == DType::f32 ? 0.02 : 0.2;
+    auto both = jit::compile(by_rows);
+    auto one = jit::compile(by_columns);
+    CHECK(largest_difference(both(a.to(gpu), w.to(gpu), rows.to(gpu), columns.to(gpu)), by_rows(a, w, rows, columns)) <
+          close);
+    CHECK(largest_difference(one(a.to(gpu), w.to(gpu), columns.to(gpu)), by_columns(a, w, columns)) < close);
+    const Tensor longer = concat({columns, columns}, 0).to(gpu);
+    CHECK(largest_difference(one(a.to(gpu), w.to(gpu), narrow(longer, 0, 1, 64)),
+                             by_columns(a, w, narrow(concat({columns, columns}, 0), 0, 1, 64))) < close);
+    const std::string text = both.explain(a.to(gpu), w.to(gpu), rows.to(gpu), columns.to(gpu)).text();
+    INFO(text);
+    CHECK(text.find("scaled_matmul_rows [cuda]") != std::string::npos);
+    CHECK(text.find("mul") == text.find("mul_rows"));  // nothing is left to a kernel
+  }
   // Rows that are not known, and a scale that is an element of others.
   auto any_rows = jit::compile(
       [](Tensor a, Tensor w, Tensor scales) {

@@ -526,6 +526,30 @@ TEST_CASE("scaled_matmul: f8 by f8 in f32, scales of numbers, rows and columns, 
              doubles(matmul(f8.to(DType::f32), b.to(DType::f8e4m3).to(DType::f32))), 1e-5));
 }
 
+TEST_CASE("scaled_matmul: gradients by scales of rows and columns, and batches of their products") {
+  const Tensor a = some({2, 3, 8}, 1), b = some({8, 4}, 2), rows = some({2, 3, 1}, 3), columns = some({4}, 4);
+  const Tensor by = some({2, 3, 4}, 5), f8_a = a.to(DType::f8e4m3), f8_b = b.to(DType::f8e5m2);
+  const auto loss = [=](Tensor x, Tensor y, Tensor r, Tensor c) {
+    return sum(scaled_matmul(x.to(DType::f8e4m3), y.to(DType::f8e5m2), r, c, {.dtype = DType::f32}) * by);
+  };
+  const auto wide = [=](Tensor x, Tensor y, Tensor r, Tensor c) { return sum(matmul(x, y) * r * c * by); };
+  const auto [by_a, by_b, by_rows, by_columns] = jit::grad<0, 1, 2, 3>(loss)(a, b, rows, columns);
+  const auto [wide_a, wide_b, wide_rows, wide_columns] =
+      jit::grad<0, 1, 2, 3>(wide)(f8_a.to(DType::f32), f8_b.to(DType::f32), rows, columns);
+  CHECK(near(doubles(by_a), doubles(wide_a), 1e-4));
+  CHECK(near(doubles(by_b), doubles(wide_b), 1e-4));
+  CHECK(near(doubles(by_rows), doubles(wide_rows), 1e-4));
+  CHECK(near(doubles(by_columns), doubles(wide_columns), 1e-4));
+  const auto one_scale = [](Tensor x, Tensor y, Tensor r) {
+    return scaled_matmul(x, y, r, 0.5F, {.dtype = DType::f32});
+  };
+  const Tensor shared = some({3, 1}, 6);
+  CHECK(near(doubles(jit::vmap(one_scale, {0, jit::no_axis, jit::no_axis})(f8_a, f8_b, shared)),
+             doubles(matmul(f8_a.to(DType::f32), f8_b.to(DType::f32)) * shared * 0.5F), 1e-4));
+  CHECK(near(doubles(jit::vmap(one_scale, {0, jit::no_axis, 0})(f8_a, f8_b, rows)),
+             doubles(matmul(f8_a.to(DType::f32), f8_b.to(DType::f32)) * rows * 0.5F), 1e-4));
+}
+
 TEST_CASE("scaled_matmul: scales of one element are numbers, elements of others, batched") {
   const Tensor a = some({5, 19}, 1).to(DType::f8e4m3), b = some({19, 7}, 2).to(DType::f8e4m3), s = tensor({3.F, 2.F});
   const auto expected = doubles(scaled_matmul(a, b, 2.F, 0.5F, {.dtype = DType::f32}));

@@ -5,6 +5,7 @@
 #include "../checks.hpp"
 #include "../run_again.hpp"
 
+#include <sinter/base/background.hpp>
 #include <sinter/sinter.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
@@ -13,6 +14,7 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 using namespace sinter;
 
@@ -64,4 +66,66 @@ TEST_CASE("CUDA over a stub of the driver: kernels run on the device of their op
   CHECK_FALSE(has(text, "stream of 0, module of 1"));
   CHECK(has(file.str(), "\"cuda:0 stream 1\""));
   CHECK(has(file.str(), "\"cuda:1 stream 1\""));
+}
+
+TEST_CASE("a process with a product of cuBLASLt", "[.library_product]") {
+  const Tensor x = ones({1024, 1024}, {.device = Device::cuda(0)});
+  eval(x);
+  base_detail::wait_for_background();
+  std::printf("now\n");
+  auto f = jit::compile([](Tensor a) { return matmul(a, a); });
+  f(x);
+  std::fflush(stdout);
+}
+
+TEST_CASE("CUDA over a stub: a program that has run products of cuBLASLt starts it ahead, beside its own thread") {
+  if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
+  const std::string folder = sinter_test::make_stub_driver();
+  if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
+  const auto run = [&](const std::string& cache, const std::string& product) {
+    std::string text = under("LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=" + cache +
+                                 " SINTER_CUDA_PRODUCT=" + product + " SINTER_TRACE=" + folder + "/trace.json",
+                             "[.library_product]");
+    std::ostringstream trace;
+    trace << std::ifstream(folder + "/trace.json").rdbuf();
+    return std::pair(std::move(text), trace.str());
+  };
+  const std::string cache = folder + "/cache";
+  const auto [generated, generated_trace] = run(cache, "fma");
+  const auto [first, first_trace] = run(cache, "library");
+  const auto [second, second_trace] = run(cache, "library");
+  const auto [without, without_trace] = run("off", "library");
+  std::filesystem::remove_all(folder);
+  INFO(generated << "\n" << first << "\n" << second << "\n" << without);
+  CHECK(!has(generated, "starts cuBLASLt"));
+  CHECK(has(first_trace, "open libcublasLt.so"));
+  CHECK(!has(generated_trace, "open libcublasLt.so"));  // not even to see that it is not wanted
+  CHECK(has(first, "now\nthe first thread starts cuBLASLt"));
+  CHECK(second.find("another thread starts cuBLASLt") < second.find("now\n"));
+  CHECK(!has(second, "the first thread starts"));
+  CHECK(has(second, "product of cuBLASLt"));
+  CHECK(has(without, "now\nthe first thread starts cuBLASLt"));
+}
+
+TEST_CASE("CUDA over a stub: a choice of another version of cuBLASLt is measured again, one that does not fit is not") {
+  if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
+  const std::string folder = sinter_test::make_stub_driver();
+  if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
+  const auto run = [&](const std::string& settings) {
+    return under("LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR='" + folder +
+                     "/cache' SINTER_LOGS=autotune SINTER_STUB_SLOW=1 " + settings,
+                 "[.library_product]");
+  };
+  const auto is_measured = [](const std::string& text) { return has(text, "measured: library"); };
+  const std::string first = run(""), second = run(""), refused = run("SINTER_STUB_REFUSES=1"), third = run(""),
+                    newer = run("SINTER_STUB_NEWER=1"), again = run("SINTER_STUB_NEWER=1"), older = run("");
+  std::filesystem::remove_all(folder);
+  INFO(first);
+  CHECK(is_measured(first));
+  for (const std::string* known : {&second, &refused, &third, &again}) {
+    CHECK(!is_measured(*known));
+    CHECK(has(*known, "product of cuBLASLt"));
+  }
+  CHECK(is_measured(newer));
+  CHECK(is_measured(older));
 }

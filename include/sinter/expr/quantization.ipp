@@ -443,15 +443,20 @@ SINTER_DECL Tensor scaled_matmul(const In& a, const In& b, const In& scale_a, co
   require_axis(by_columns, "scale_b", 0);
   SharedAttrs shared;
   Attrs& attrs = shared.edit();
-  attrs.dtype = are_numbers ? options.dtype : DType::f32;
+  attrs.dtype = options.dtype;
   attrs.has_dtype = true;
-  const Term one(full({}, 1, {.dtype = DType::f32, .device = left.value.device()}, a.where), a.where);
-  const Term &first = are_numbers ? by_rows : one, &second = are_numbers ? by_columns : one;
+  // Of all rows and columns where one has them.
+  const auto spread = [&](const Term& scale, const Shape& shape) {
+    const Shape ones{Dim(1), Dim(1)};
+    const Term two_axes(reshape(In(scale.value, scale.where), scale.rank() == 0 ? ones : shape), scale.where);
+    return Term(expand(In(two_axes.value, scale.where), shape), scale.where);
+  };
+  const Term first = are_numbers ? by_rows : spread(by_rows, {product.rows.shape()[0], Dim(1)}),
+             second = are_numbers ? by_columns : spread(by_columns, {Dim(1), product.columns.shape()[0]});
   const Tensor out = expr_detail::record<ops::ScaledMatmul>(
       {Leaf(product.rows.impl()), Leaf(product.columns.impl()), Leaf(first.value.impl()), Leaf(second.value.impl())},
       std::move(shared), a.where);
-  const Term whole(reshape(In(out, a.where), product.result), a.where);
-  return are_numbers ? whole.value : as(whole * by_rows * by_columns, options.dtype).value;
+  return reshape(In(out, a.where), product.result);
 }
 
 SINTER_NAMESPACE_END

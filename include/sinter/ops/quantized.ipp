@@ -113,28 +113,48 @@ SINTER_DECL Type ScaledMatmul::infer(const InferArgs& args) {
                        "matrices are f8e4m3 or f8e5m2, scales are f32: cast(x / scale, DType::f8e4m3)");
   if (result != DType::f32 && result != DType::f16 && result != DType::bf16)
     throw DTypeError(args.op, "the result is to be " + std::string(name(result)), args.where, "it is f32, f16 or bf16");
-  ops_detail::require_rank(args, 2, 0);
-  ops_detail::require_rank(args, 3, 0);
-  return {result, args.in[0].device, ops_detail::product_of_rows(args)};
+  const Shape product = ops_detail::product_of_rows(args), &scale_a = args.in[2].shape, &scale_b = args.in[3].shape;
+  const bool are_numbers = scale_a.rank() == 0 && scale_b.rank() == 0;
+  if (!are_numbers && !(scale_a == Shape{product[0], Dim(1)} && scale_b == Shape{Dim(1), product[1]}))
+    throw ShapeError(args.op, ops_detail::operands_text(args), args.where,
+                     "scales are both numbers, or [rows, 1] and [1, columns]");
+  return {result, args.in[0].device, product};
 }
 SINTER_DECL Val ScaledMatmul::decompose(const DecomposeArgs& args) {
-  const Val product = matmul(cast(args.in[0], DType::f32), transpose(cast(args.in[1], DType::f32)));
-  return cast(product * (args.in[2] * args.in[3]), args.attrs.dtype);
+  if (args.in[2].shape().rank() == 0) {
+    const Val product = matmul(cast(args.in[0], DType::f32), transpose(cast(args.in[1], DType::f32)));
+    return cast(product * (args.in[2] * args.in[3]), args.attrs.dtype);
+  }
+  Attrs attrs = args.attrs;
+  attrs.dtype = DType::f32;
+  const Val one = number(args.in[2], 1),
+            product = apply(op_info<ScaledMatmul>, {args.in[0], args.in[1], one, one}, attrs);
+  return cast(product * args.in[2] * args.in[3], args.attrs.dtype);
 }
 SINTER_DECL ValList ScaledMatmul::vjp(const VjpArgs& a) {
   const Val by_product = cast(a.dout, DType::f32), x = cast(a.in[0], DType::f32), y = cast(a.in[1], DType::f32);
   const Val scale = a.in[2] * a.in[3];
   ValList grads{Val{}, Val{}, Val{}, Val{}};
-  if (a.needs(0)) grads[0] = matmul(by_product, y) * scale;
-  if (a.needs(1)) grads[1] = matmul(transpose(by_product), x) * scale;
+  const bool has_one_scale = scale.shape().rank() == 0;
+  const Val scaled = has_one_scale ? by_product : by_product * scale;
+  const auto finished = [&](const Val& grad) { return has_one_scale ? grad * scale : grad; };
+  if (a.needs(0)) grads[0] = finished(matmul(scaled, y));
+  if (a.needs(1)) grads[1] = finished(matmul(transpose(scaled), x));
   if (a.needs(2) || a.needs(3)) {
-    const Val by_scale = sum(by_product * matmul(x, transpose(y)), {0, 1});
-    if (a.needs(2)) grads[2] = by_scale * a.in[3];
-    if (a.needs(3)) grads[3] = by_scale * a.in[2];
+    const Val by_scales = by_product * matmul(x, transpose(y));
+    const bool are_numbers = a.in[2].shape().rank() == 0;
+    const auto by = [&](const Val& other, int axis) {
+      return are_numbers ? sum(by_scales, {0, 1}) * other : sum(by_scales * other, {axis}, ReducedAxes::kept);
+    };
+    if (a.needs(2)) grads[2] = by(a.in[3], 1);
+    if (a.needs(3)) grads[3] = by(a.in[2], 0);
   }
   return grads;
 }
-SINTER_DECL Batched ScaledMatmul::batch(const BatchArgs& a) { return ops_detail::batched_rows(a); }
+SINTER_DECL Batched ScaledMatmul::batch(const BatchArgs& a) {
+  const bool has_vectors = a.in[2].shape().rank() > (a.is_batched(2) ? 1 : 0);
+  return has_vectors ? Batched{} : ops_detail::batched_rows(a);  // scales of rows go through the decomposition
+}
 
 SINTER_DECL Type QuantizedMatmul::infer(const InferArgs& args) {
   ops_detail::require_floating(args);

@@ -94,6 +94,47 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   }
 }
 
+namespace runtime_detail {
+/// The group that each step is in; -1: none.
+inline std::vector<std::int32_t> groups_of_steps(const Plan& plan) {
+  std::vector<std::int32_t> groups(plan.steps().size(), -1);
+  for (std::size_t g = 0; g < plan.groups().size(); ++g) {
+    const StepRange range = plan.groups()[g];
+    std::fill(groups.begin() + range.first, groups.begin() + range.end, static_cast<std::int32_t>(g));
+  }
+  return groups;
+}
+
+/// A step of a body that a frame will call.
+struct CalledStep {
+  const Plan* body;
+  const PlanStep* step;
+  bool is_grouped;
+};
+/// Those of all bodies for this back end, each body once.
+inline void find_called_steps(const Plan& plan, std::vector<const Plan*>& seen, std::vector<CalledStep>& found) {
+  for (const PlanStep& call : plan.steps()) {
+    if (!call.host || !call.host->is_call) continue;
+    const Plan& body = *call.host->bodies[0];
+    if (body.backend() != plan.backend() || std::find(seen.begin(), seen.end(), &body) != seen.end()) continue;
+    seen.push_back(&body);
+    const std::vector<std::int32_t> groups = groups_of_steps(body);
+    for (std::size_t i = 0; i < groups.size(); ++i)
+      if (const PlanStep& step = body.steps()[i]; !step.host || step.host->intrinsic != nullptr)
+        found.push_back({&body, &step, groups[i] >= 0});
+    find_called_steps(body, seen, found);
+  }
+}
+/// Code that the back end compiles for the step, and what it measures, it keeps: both are there when the body's own
+/// frame is made. What fails is met again there.
+inline void compile_ahead(const CalledStep& called, std::span<const std::int64_t> symbols) noexcept {
+  try {
+    if (called.step->host) bind_host_op(told_of_constants(*called.body, *called.step), symbols);
+    else bind_kernel(*called.step, *called.body, symbols, called.is_grouped);
+  } catch (...) {}
+}
+}  // namespace runtime_detail
+
 /// Null: nothing to compute.
 SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step, bool is_grouped) const {
   Backend* backend = plan_->backend();
@@ -110,23 +151,24 @@ SINTER_DECL std::unique_ptr<Launch> Frame::launch_of(const PlanStep& step, bool 
 SINTER_DECL void Frame::bind_steps() {
   const std::span<const PlanStep> steps = plan_->steps();
   std::vector<std::unique_ptr<Launch>> made(steps.size());
-  std::vector<std::int32_t> group_of(steps.size(), -1);
+  const std::vector<std::int32_t> group_of = runtime_detail::groups_of_steps(*plan_);
   auto groups = static_cast<std::int32_t>(plan_->groups().size());
-  for (std::int32_t g = 0; g < groups; ++g) {
-    const StepRange range = plan_->groups()[as_index(g)];
-    std::fill(group_of.begin() + range.first, group_of.begin() + range.end, g);
-  }
   const auto body_of = [&](const PlanStep& step) {
     return plan_->backend() == nullptr ? runtime_detail::directly_callable_body(step) : nullptr;
   };
+  std::vector<const Plan*> bodies;
+  std::vector<runtime_detail::CalledStep> called;
   auto bind = [&](std::int64_t begin, std::int64_t end) {
-    for (auto i = as_index(begin); i < as_index(end); ++i)
-      if (body_of(steps[i]) == nullptr) made[i] = launch_of(steps[i], group_of[i] >= 0);
+    for (auto i = as_index(begin); i < as_index(end); ++i) {
+      if (i >= steps.size()) runtime_detail::compile_ahead(called[i - steps.size()], symbols_);
+      else if (body_of(steps[i]) == nullptr) made[i] = launch_of(steps[i], group_of[i] >= 0);
+    }
   };
-  const auto count = static_cast<std::int64_t>(steps.size());
+  const bool compiles = plan_->backend() != nullptr && plan_->backend()->compiles_when_bound();
+  if (compiles) runtime_detail::find_called_steps(*plan_, bodies, called);
+  const auto count = static_cast<std::int64_t>(steps.size() + called.size());
   constexpr double compile_nanoseconds = 1e7;
-  if (plan_->backend() != nullptr && plan_->backend()->compiles_when_bound())
-    parallel_for(count, compile_nanoseconds, bind);
+  if (compiles) parallel_for(count, compile_nanoseconds, bind);
   else bind(0, count);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (group_of[i] >= 0 && plan_->backend() != nullptr) {

@@ -18,6 +18,7 @@
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/runtime/disk_cache.hpp>
 #include <sinter/runtime/host_ops.hpp>
 
@@ -245,7 +246,10 @@ SINTER_DECL std::string cubin_of(const std::string& source, std::string_view nam
   const std::string key = "cubin " SINTER_VERSION_STRING " nvrtc " + std::to_string(nvrtc_version()) + " driver " +
                           std::to_string(driver_status().version) + " " + architecture + "\n" + source;
   const DiskCache cache = DiskCache::standard();
-  if (std::optional<std::string> known = cache.find(key)) return *std::move(known);
+  {
+    const TimelineSpan span("load", "read a kernel");
+    if (std::optional<std::string> known = cache.find(key)) return *std::move(known);
+  }
   std::string cubin = compile_to_cubin(source, name, architecture);
   if (is_logged("cuda"))
     note("cuda",

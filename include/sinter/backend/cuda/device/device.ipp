@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/device/device.hpp>
 
+#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/base/fork.hpp>
@@ -80,7 +81,10 @@ SINTER_DECL Gpu& Gpu::get(Device device, std::string_view op, Location where) {
                       "ask cuda::device_count()");
   std::scoped_lock lock(table->mutex);
   auto& place = table->gpus[as_index(index)];
-  if (place.load(std::memory_order_acquire) == nullptr) place.store(new Gpu(index), std::memory_order_release);
+  if (place.load(std::memory_order_acquire) == nullptr) {
+    place.store(new Gpu(index), std::memory_order_release);
+    cuda_detail::start_libraries_ahead(*place.load(std::memory_order_acquire));
+  }
   return *place.load(std::memory_order_acquire);
 }
 
@@ -96,11 +100,10 @@ SINTER_DECL Gpu* Gpu::owner_of(CUstream_st* stream) {
 }
 
 SINTER_DECL Gpu::Gpu(int index) : index_(index), pool_(index) {
+  const TimelineSpan span("load", "make a context");
   const DriverApi& api = cuda_detail::api();
   CUdevice device = 0;
   cuda_detail::require(api.call_cuDeviceGet(&device, index), "cuda", "cuDeviceGet");
-  cuda_detail::require(api.call_cuDevicePrimaryCtxRetain(&context_, device), "cuda",
-                       "making a context on cuda:" + std::to_string(index));
   auto attribute = [&](CUdevice_attribute which) {
     int value = 0;
     cuda_detail::require(api.call_cuDeviceGetAttribute(&value, which, device), "cuda", "cuDeviceGetAttribute");
@@ -113,6 +116,9 @@ SINTER_DECL Gpu::Gpu(int index) : index_(index), pool_(index) {
   target_.registers = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
   target_.has_bulk_copies = target_.capability == 90 && api.call_cuTensorMapEncodeTiled != nullptr;
   target_.uses_library = true;
+  cuda_detail::open_libraries_ahead(target_.architecture());
+  cuda_detail::require(api.call_cuDevicePrimaryCtxRetain(&context_, device), "cuda",
+                       "making a context on cuda:" + std::to_string(index));
   char text[256] = {};
   cuda_detail::require(api.call_cuDeviceGetName(text, sizeof text, device), "cuda", "cuDeviceGetName");
   name_ = text;

@@ -5,6 +5,8 @@
 
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/json_text.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <dlfcn.h>
 
@@ -98,6 +100,7 @@ inline Driver* open_driver() {
     status.detail = "libcuda has no function " + missing + ": the NVIDIA driver is older than this build needs";
     return driver;
   }
+  const TimelineSpan span("load", "start the driver");
   if (CUresult result = driver->api.call_cuInit(0); result != CUDA_SUCCESS) {
     status.detail = "cuInit failed: " + error_text(driver->api, result);
     return driver;
@@ -134,6 +137,7 @@ inline const Nvrtc& Nvrtc::instance() {
 }  // namespace cuda_detail
 
 SINTER_DECL void* open_library(const std::vector<std::string>& names, std::string& tried) {
+  const TimelineSpan span("load", "open " + names.back());
   std::string failures;
   for (const std::string& folder : cuda_detail::library_folders())
     for (const std::string& name : names) {
@@ -183,6 +187,8 @@ SINTER_DECL const NvrtcApi& nvrtc_api() {
 SINTER_DECL std::string compile_to_cubin(const std::string& source, std::string_view name,
                                          const std::string& architecture) {
   const NvrtcApi& api = nvrtc_api();
+  TimelineSpan span("compile", "NVRTC");
+  if (span.is_on()) span.fields().add("kernel", name);
   nvrtcProgram program = nullptr;
   const std::string file = std::string(name) + ".cu", target = "--gpu-architecture=" + architecture;
   auto check = [&](nvrtcResult result, const char* what) {

@@ -133,7 +133,8 @@ struct GemmProblem {
   /// What decides how fast each of them is: the kernel and its extents, rounded, so that sizes which differ little
   /// share one measurement.
   std::string text;
-  double operations = 0;  // additions and multiplications
+  double operations = 0;         // additions and multiplications
+  bool may_use_library = false;  // where it can be opened
 };
 
 /// Made once per kernel and schedule; immutable.

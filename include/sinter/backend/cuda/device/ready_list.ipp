@@ -4,9 +4,11 @@
 #include <sinter/backend/cuda/device/ready_list.hpp>
 
 #include <sinter/backend/cuda/backend.hpp>
+#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <array>
 #include <cstring>
@@ -19,6 +21,7 @@ namespace cuda_detail {
 
 SINTER_DECL Module::Module(Gpu& gpu, const std::string& cubin, const std::vector<std::string>& entries) : gpu_(gpu) {
   const DriverApi& driver = api();
+  const TimelineSpan span("load", "load a module");
   gpu.enter();
   gpu.check(driver.call_cuModuleLoadData(&module_, cubin.data()), "loading a kernel");
   for (const std::string& entry : entries) {
@@ -94,6 +97,7 @@ SINTER_DECL void ReadyList::set_tensor_map(GpuLaunch& launch, const ParameterPat
 
 SINTER_DECL void ReadyList::prepare_for(const StreamState& stream, Gpu& gpu, const LaunchLabel& label) {
   fault_stream_ = stream.id;
+  if (list.call) note_cublaslt_use();
   const std::size_t bytes = list.workspace_bytes + (list.call ? list.call->scratch_bytes() : 0);
   if (bytes > 0 && !is_prepared_) workspace = Storage::allocate(bytes, Device::cuda(gpu.index()));
   for (GpuLaunch& launch : list.launches)

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/library/quantized.hpp>
 
+#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/library/library_launch.ipp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
 #include <sinter/backend/cuda/product/cublaslt_api.hpp>
@@ -14,6 +15,7 @@
 #include <sinter/ops/quantized.hpp>
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -39,7 +41,7 @@ inline LibraryProduct integer_product(std::int64_t rows, std::int64_t depth, std
 }
 /// a [rows, depth] of f8 by b [columns, depth], with scales; operands as scaled_matmul_rows has them.
 inline LibraryProduct f8_product(DType a, DType b, DType result, std::int64_t rows, std::int64_t depth,
-                                 std::int64_t columns) {
+                                 std::int64_t columns, bool are_scales_vectors) {
   LibraryProduct product = integer_product(rows, depth, columns);
   product.dtype = DType::f32;
   product.narrow = LibraryProduct::Narrow{a, result, b};
@@ -47,6 +49,7 @@ inline LibraryProduct f8_product(DType a, DType b, DType result, std::int64_t ro
   product.result.operand = 4;
   product.left_scale = 2;
   product.right_scale = 3;
+  product.are_scales_vectors = are_scales_vectors;
   return product;
 }
 /// Can the library compute it on a device of this capability?
@@ -163,25 +166,36 @@ class SmallProductLaunch final : public LibraryLaunch {
  public:
   SmallProductLaunch(Gpu& gpu, const char* name, const BoundOp& op, const LibraryProduct& product)
       : LibraryLaunch(gpu, op, StepContext{name, {}}),
-        bytes_{as_index(op.types[0].shape.numel().value()), as_index(op.types[1].shape.numel().value())},
+        bytes_(bytes_of(op)),
         result_bytes_(as_index(op.types.back().shape.numel().value() * size_of(op.types.back().dtype))),
         result_(op.inputs) {
-    if (result_bytes_ > 0) product_ = make_library_product(product);
+    if (result_bytes_ == 0) return;
+    product_ = make_library_product(product);
+    cuda_detail::note_cublaslt_use();
   }
 
  private:
+  /// Of operands that the library wants at multiples of 16: numbers are not among them.
+  static std::array<std::size_t, 4> bytes_of(const BoundOp& op) {
+    std::array<std::size_t, 4> bytes{};
+    for (std::size_t i = 0; i < op.inputs; ++i)
+      if (const Type& type = op.types[i]; type.shape.rank() > 0)
+        bytes[i] = as_index(type.shape.numel().value() * size_of(type.dtype));
+    return bytes;
+  }
   void enqueue(void* const* operands) override {
     if (result_bytes_ == 0) return;
     const auto room = [](std::size_t bytes) { return (bytes + 255) / 256 * 256; };
     const std::size_t scratch = room(product_->scratch_bytes());
     std::size_t copied = is_read_as_is(operands[result_]) ? 0 : room(result_bytes_);
-    for (std::size_t i = 0; i < 2; ++i) copied += is_read_as_is(operands[i]) ? 0 : room(bytes_[i]);
+    const auto is_copied = [&](std::size_t i) { return bytes_[i] > 0 && !is_read_as_is(operands[i]); };
+    for (std::size_t i = 0; i < bytes_.size(); ++i) copied += is_copied(i) ? room(bytes_[i]) : 0;
     char* at = workspace(scratch + copied);
     void* places[5] = {};
     std::copy_n(operands, result_ + 1, places);
     char* to = at + scratch;
-    for (std::size_t i = 0; i < 2; ++i)
-      if (!is_read_as_is(operands[i])) {
+    for (std::size_t i = 0; i < bytes_.size(); ++i)
+      if (is_copied(i)) {
         copy(to, operands[i], bytes_[i]);
         places[i] = to;
         to += room(bytes_[i]);
@@ -190,7 +204,8 @@ class SmallProductLaunch final : public LibraryLaunch {
     product_->run(places, at, stream());
     if (places[result_] != operands[result_]) copy(operands[result_], places[result_], result_bytes_);
   }
-  std::size_t bytes_[2], result_bytes_, result_;
+  std::array<std::size_t, 4> bytes_;
+  std::size_t result_bytes_, result_;
   std::unique_ptr<LibraryCall> product_;
 };
 
@@ -204,7 +219,7 @@ inline std::unique_ptr<Launch> launch_scaled_product(const Attrs& attrs, std::sp
   return std::make_unique<SmallProductLaunch>(
       Gpu::get(types.back().device, "scaled_matmul_rows"), "scaled_matmul_rows", BoundOp{nullptr, attrs, types, 4, {}},
       f8_product(types[0].dtype, types[1].dtype, types.back().dtype, types[0].shape[0].value(),
-                 types[0].shape[1].value(), types[1].shape[0].value()));
+                 types[0].shape[1].value(), types[1].shape[0].value(), types[2].shape.rank() > 0));
 }
 /// Products of rows by rows: of i8 of 32 rows or more, or of f8 of which one is f8e4m3; other ones are decomposed.
 inline Intrinsic small_product_intrinsic(Gpu& gpu, const Graph& graph, const Node& node) {
@@ -223,8 +238,10 @@ inline Intrinsic small_product_intrinsic(Gpu& gpu, const Graph& graph, const Nod
   }
   constexpr int least_capability = 89;
   if (a.dtype == DType::f8e5m2 && b.dtype == DType::f8e5m2) return nullptr;
+  const bool has_vectors = graph.type(node.inputs[2]).shape.rank() > 0;
   const auto has = [&](std::int64_t rows) {
-    return has_product(gpu, least_capability, f8_product(a.dtype, b.dtype, node.types[0].dtype, rows, depth, columns));
+    return has_product(gpu, least_capability,
+                       f8_product(a.dtype, b.dtype, node.types[0].dtype, rows, depth, columns, has_vectors));
   };
   if (has_rows) return a.shape[0].value() != 0 && has(a.shape[0].value()) ? launch_scaled_product : nullptr;
   // Of any number of rows: one, odd ones and whole tiles have algorithms, or none is asked for later.

@@ -14,6 +14,8 @@ struct CublasLtApi;
 
 /// Can cuBLASLt be opened here? `why` receives what was tried.
 bool has_cublaslt(std::string* why = nullptr);
+/// Is it open, or known not to be there? Otherwise the others here open it.
+bool is_cublaslt_open() noexcept;
 /// 130000 for 13.0.0; 0 where there is none.
 std::size_t cublaslt_version();
 /// Begins the stored bytes of an algorithm, which another version of the library reads in another way.

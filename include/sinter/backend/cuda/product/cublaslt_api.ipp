@@ -7,21 +7,24 @@
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/base/fork.hpp>
 
+#include <atomic>
+
 #include <cublasLt.h>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-#define SINTER_CUDA_CUBLASLT_FUNCTIONS(X)                                                                  \
-  X(cublasLtCreate)                                                                                        \
-  X(cublasLtGetVersion)                                                                                    \
-  X(cublasLtMatmul)                                                                                        \
-  X(cublasLtMatmulAlgoCheck)                                                                               \
-  X(cublasLtMatmulAlgoGetHeuristic)                                                                        \
-  X(cublasLtMatmulDescCreate)                                                                              \
-  X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate)             \
-      X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) \
-          X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)
+#define SINTER_CUDA_CUBLASLT_FUNCTIONS(X)                                                                      \
+  X(cublasLtCreate)                                                                                            \
+  X(cublasLtGetVersion)                                                                                        \
+  X(cublasLtMatmul)                                                                                            \
+  X(cublasLtMatmulAlgoCheck)                                                                                   \
+  X(cublasLtMatmulAlgoGetHeuristic)                                                                            \
+  X(cublasLtMatmulDescCreate)                                                                                  \
+  X(cublasLtMatmulDescDestroy)                                                                                 \
+  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy)               \
+      X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
+          X(cublasLtMatmulPreferenceSetAttribute)
 
 struct CublasLtApi {
 #define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;
@@ -36,7 +39,12 @@ struct Library {
   std::string detail;  // why it is not there
 };
 
+inline constinit std::atomic<bool> is_open{false};
+
 inline Library* open() {
+  struct Done {
+    ~Done() { is_open.store(true, std::memory_order_release); }
+  } done;
   auto* found = new Library;
   void* library = open_library({"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"}, found->detail);
   if (library == nullptr) return found;
@@ -59,6 +67,8 @@ SINTER_DECL bool has_cublaslt(std::string* why) {
   if (why != nullptr) *why = cublaslt_detail::library().detail;
   return cublaslt_detail::library().detail.empty();
 }
+
+SINTER_DECL bool is_cublaslt_open() noexcept { return cublaslt_detail::is_open.load(std::memory_order_acquire); }
 
 SINTER_DECL std::size_t cublaslt_version() {
   return has_cublaslt() ? cublaslt_detail::library().api.call_cublasLtGetVersion() : 0;

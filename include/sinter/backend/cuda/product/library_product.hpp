@@ -53,11 +53,14 @@ struct LibraryProduct {
   Matrix result;
   Epilogue epilogue;
   int left_scale = -1, right_scale = -1;  // of f8: operands that hold an f32 each, which the product is multiplied by
+  bool are_scales_vectors = false;        // those of each row of the left operand, and of each column of the right one
   std::size_t scratch_place = 0;          // in the workspace, for the library
   std::size_t alignment = 16;             // of operands; less is found out when run
 };
 
 std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);
+/// What the library makes once for the calling thread's device. Without it, the first product does it.
+void start_cublaslt();
 
 }  // namespace cuda
 SINTER_NAMESPACE_END

@@ -7,6 +7,7 @@
 #include <sinter/backend/cuda/product/cublaslt_api.ipp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -38,7 +39,9 @@ inline cublasLtHandle_t handle() {
   driver_api("matmul").call_cuCtxGetCurrent(&context);
   std::lock_guard lock(table.mutex);
   cublasLtHandle_t& found = table.handles[context];
-  if (found == nullptr) require(api().call_cublasLtCreate(&found), "cublasLtCreate");
+  if (found != nullptr) return found;
+  const TimelineSpan span("load", "start cuBLASLt");
+  require(api().call_cublasLtCreate(&found), "cublasLtCreate");
   return found;
 }
 
@@ -105,6 +108,7 @@ class ProductCall final : public LibraryCall {
     cublasLtMatmulHeuristicResult_t found{};
     const std::string mine = cublaslt_algorithm_mark();
     if (algorithm.size() != mine.size() + sizeof found.algo || !algorithm.starts_with(mine)) return false;
+    const TimelineSpan span("load", "check an algorithm of cuBLASLt");
     prepare();
     set_fake_bias(expected_alignment());
     cublasLtMatmulAlgo_t wanted{};
@@ -208,6 +212,20 @@ class ProductCall final : public LibraryCall {
     if (product_.epilogue.bias.operand >= 0) set_bias(reinterpret_cast<const void*>(std::uintptr_t{alignment}));
   }
 
+  /// Scales of rows and columns. Their addresses are known when it runs; whoever chooses an algorithm wants some.
+  void set_scale_modes() {
+#if CUBLAS_VERSION >= 120900
+    const auto mode = static_cast<std::int32_t>(CUBLASLT_MATMUL_MATRIX_SCALE_OUTER_VEC_32F);
+    const auto* const somewhere = reinterpret_cast<const void*>(std::uintptr_t{256});
+    for (auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_MODE, CUBLASLT_MATMUL_DESC_B_SCALE_MODE}) set(which, mode);
+    for (auto which : {CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER})
+      set(which, somewhere);
+#else
+    throw DeviceError("scaled_matmul",
+                      "scales of rows and columns are of cuBLASLt 12.9 on; this is built with an older one");
+#endif
+  }
+
   void prepare() {
     if (result_layout_ != nullptr) return;  // made last
     release();
@@ -219,6 +237,7 @@ class ProductCall final : public LibraryCall {
       set(CUBLASLT_MATMUL_DESC_EPILOGUE, static_cast<std::uint32_t>(CUBLASLT_EPILOGUE_BIAS));
       set(CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE, bias.batch_stride);
     }
+    if (product_.are_scales_vectors) set_scale_modes();
     right_layout_ = layout(right_type(), product_.right, product_.columns);
     left_layout_ = layout(left_type(), product_.left, product_.rows);
     if (residual.operand >= 0) residual_layout_ = layout(residual);
@@ -227,6 +246,7 @@ class ProductCall final : public LibraryCall {
 
   /// Empty: the library cannot do it.
   std::vector<cublasLtMatmulHeuristicResult_t> candidates(std::uint32_t alignment, int most, std::uint64_t scratch) {
+    const TimelineSpan span("load", "ask cuBLASLt for algorithms");
     prepare();
     set_fake_bias(alignment);
     cublasLtMatmulPreference_t preference = nullptr;
@@ -286,6 +306,7 @@ class ProductCall final : public LibraryCall {
 SINTER_DECL std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product) {
   return std::make_unique<cublaslt_detail::ProductCall>(product);
 }
+SINTER_DECL void start_cublaslt() { static_cast<void>(cublaslt_detail::handle()); }
 
 }  // namespace cuda
 SINTER_NAMESPACE_END

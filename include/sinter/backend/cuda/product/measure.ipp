@@ -1,18 +1,19 @@
-// Scratch memory, the operands in it, and the rounds.
+// Scratch memory and the operands in it.
 #pragma once
 
 #include <sinter/backend/cuda/product/measure.hpp>
 
 #include <sinter/backend/cuda/device/api.ipp>
+#include <sinter/backend/cuda/product/rounds.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/base/json_text.hpp>
+#include <sinter/base/timeline.hpp>
 #include <sinter/tensor/half.hpp>
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstring>
 #include <functional>
-#include <limits>
 #include <span>
 #include <stdexcept>
 #include <vector>
@@ -211,51 +212,13 @@ class ScratchOperands {
   std::vector<void*> operands_;
 };
 
-/// Medians, in microseconds, of runs that alternate, so that what else goes on meets all alike; what is slower leaves,
-/// after the first round only if it is much slower. Runs of more than half a millisecond come in fewer rounds of
-/// several in a row: power limits long products, and who needs less of it shows only after some milliseconds.
-inline std::vector<double> medians(std::size_t count,
-                                   const std::function<double(std::size_t candidate, int times)>& time) {
-  using Clock = std::chrono::steady_clock;
-  constexpr int most_rounds = 7, long_rounds = 4, most_times = 20, long_times = 4;
-  constexpr double round_microseconds = 200, long_microseconds = 500, behind = 1.1, far_behind = 1.4;
-  constexpr auto budget = std::chrono::milliseconds(100);
-  std::vector<std::vector<double>> found(count);
-  std::vector<double> middle(count, -1);
-  const Clock::time_point start = Clock::now();
-  for (int round = 0; round < most_rounds; ++round) {
-    double best = std::numeric_limits<double>::infinity();
-    for (double m : middle)
-      if (m > 0) best = std::min(best, m);
-    const bool is_long = round > 0 && best > long_microseconds;
-    if (is_long && round >= long_rounds) break;
-    for (std::size_t i = 0; i < count; ++i) {
-      const bool is_out = round > 0 && (middle[i] <= 0 || middle[i] > best * (round == 1 ? far_behind : behind));
-      if (is_out || (round > 1 && Clock::now() - start > budget)) continue;
-      try {
-        if (round == 0) time(i, 1);  // code is loaded, caches are filled
-        const int short_times = std::clamp(static_cast<int>(round_microseconds / middle[i]), 1, most_times);
-        const int times = round == 0 ? 1 : is_long ? long_times : short_times;
-        const double now = time(i, times);
-        if (round == 1) found[i].clear();  // the first was alone, to see how many are needed
-        found[i].push_back(now);
-        std::vector<double> sorted = found[i];
-        std::nth_element(sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2), sorted.end());
-        middle[i] = std::max(sorted[sorted.size() / 2], 1e-3);
-      } catch (const std::exception&) {  // this one fails
-        middle[i] = -1;
-        found[i].clear();
-      }
-    }
-  }
-  return middle;
-}
-
 SINTER_DECL std::vector<double> measure(Gpu& gpu, const Kernel& kernel, const StepBinding& binding,
                                         std::size_t workspace_bytes, std::size_t count,
                                         const std::function<ReadyList&(std::size_t)>& candidate) {
+  TimelineSpan span("compile", "measure candidates");
+  if (span.is_on()) span.fields().add("candidates", static_cast<long long>(count));
   ScratchOperands operands(gpu, kernel, binding, workspace_bytes);
-  return medians(count, [&](std::size_t i, int times) {
+  return medians_of_rounds(count, [&](std::size_t i, int times) {
     ReadyList& list = candidate(i);
     return operands.scratch().time([&] { operands.run(list); }, times);
   });

@@ -4,6 +4,7 @@
 #include <sinter/backend/cuda/product/product_binding.hpp>
 
 #include <sinter/backend/cuda/cuda.hpp>
+#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/device/driver.hpp>
 #include <sinter/backend/cuda/product/cublaslt_api.hpp>
 #include <sinter/backend/cuda/product/measure.hpp>
@@ -11,6 +12,7 @@
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -56,17 +58,19 @@ class ProductBinder {
     const bool is_measured = policy == ProductPolicy::measured && problem_.operations >= least_measured_operations;
     // The library is opened, which takes longer than all else here, where it may compute this product.
     if (is_measured) choice = product_choices().find(key());
-    if (!choice || is_of_library(choice->algorithm))
-      problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands, is_aligned, true);
+    if (is_measured && !choice && problem_.may_use_library && !is_cublaslt_open()) compile_while_library_opens();
+    const std::optional<GemmAlgorithm> forced = forced_algorithm(policy);
+    const bool is_known = choice ? !is_of_library(choice->algorithm)
+                                 : forced && problem_.may_use_library && is_open(*forced, problem_.algorithms);
+    if (!is_known) problem_ = binding_.kernel->product(binding_.geometry, binding_.host_operands, is_aligned, true);
     if (choice && is_of_library(choice->algorithm) && !is_of_this_library(*choice)) {
       product_choices().drop(key());
       choice.reset();
     }
-    const bool is_generated = choice && !is_of_library(choice->algorithm);
-    if (problem_.algorithms.size() < 2 && !is_generated) return choice.reset(), ready({});
+    if (problem_.algorithms.size() < 2 && !is_known) return choice.reset(), ready({});
     std::vector<GemmAlgorithm> algorithms = problem_.algorithms;
     std::string why = policy == ProductPolicy::by_rule ? "by rule" : "by rule: too small to measure";
-    if (const std::optional<GemmAlgorithm> forced = forced_algorithm(policy)) {
+    if (forced) {
       const auto at = std::find(algorithms.begin(), algorithms.end(), *forced);
       why = at != algorithms.end() ? "by SINTER_CUDA_PRODUCT or set_product_policy()"
                                    : "by rule: " + std::string(name_of(*forced)) + " is not open here";
@@ -81,6 +85,9 @@ class ProductBinder {
   }
 
  private:
+  static bool is_open(GemmAlgorithm algorithm, const std::vector<GemmAlgorithm>& all) {
+    return std::find(all.begin(), all.end(), algorithm) != all.end();
+  }
   ReadyList ready(std::optional<GemmAlgorithm> algorithm) const {
     return ReadyList(
         gpu_, binding_.kernel->bind(binding_.geometry, binding_.host_operands, true, algorithm, binding_.is_grouped));
@@ -96,25 +103,34 @@ class ProductBinder {
   /// May the choice of an earlier process be followed? Not where the library is of another version, or not there. That
   /// an algorithm does not fit these extents is another matter: sizes of a class share one choice.
   bool is_of_this_library(const ProductChoice& choice) const {
-    const std::vector<GemmAlgorithm>& all = problem_.algorithms;
-    if (std::find(all.begin(), all.end(), choice.algorithm) == all.end()) return false;
+    if (!is_open(choice.algorithm, problem_.algorithms)) return false;
     return choice.library_algorithm.empty() || choice.library_algorithm.starts_with(cublaslt_algorithm_mark());
   }
-  static bool works(const ReadyList& list) { return list.list.call == nullptr || !library_algorithms(list, 1).empty(); }
+  /// Can this list run? By that algorithm of the library, where it is one and fits, else by the library's first. The
+  /// library is asked for its own only then: the first question of a process takes 80 ms.
+  static bool works(ReadyList& list, const std::string& library_algorithm) {
+    if (list.list.call == nullptr) return true;
+    try {
+      if (!library_algorithm.empty() && list.list.call->use(library_algorithm)) return true;
+    } catch (const DeviceError& error) {
+      if (is_logged("autotune")) note("autotune", error.what());
+      return false;
+    }
+    return !library_algorithms(list, 1).empty();
+  }
 
   ReadyList first_that_works(const std::vector<GemmAlgorithm>& algorithms, std::optional<ProductChoice>& choice,
                              const std::string& why) const {
     for (GemmAlgorithm algorithm : algorithms) {
       ReadyList list = ready(algorithm);
-      if (!works(list)) continue;
+      const bool is_chosen = choice && choice->algorithm == algorithm;
+      if (!works(list, is_chosen ? choice->library_algorithm : std::string())) continue;
       const bool is_first = algorithm == algorithms.front();
-      if (!choice || choice->algorithm != algorithm)
+      if (!is_chosen)
         choice = ProductChoice{
             algorithm,
             {},
             is_first ? why : "by rule: " + std::string(name_of(algorithms.front())) + " does not work here"};
-      if (list.list.call && !choice->library_algorithm.empty())
-        list.list.call->use(choice->library_algorithm);  // else the library's first
       return list;
     }
     throw InternalError("no GEMM algorithm is open for a product");
@@ -127,16 +143,30 @@ class ProductBinder {
            std::to_string(gpu_.target().multiprocessors) + " " + gpu_.target().architecture() + "\n" + problem_.text;
   }
 
+  /// The generator's own preference is measured whatever the library can do.
+  void compile_while_library_opens() const {
+    open_cublaslt_ahead();
+    static_cast<void>(compiled(problem_.algorithms.front()));
+  }
+
   /// All that may win are compiled first, beside each other and beside other kernels; then they are timed, one product
   /// at a time.
   ReadyList measured(ProductChoices& choices, std::optional<ProductChoice>& choice) const {
     const std::vector<GemmAlgorithm>& algorithms = problem_.worth_measuring;
     std::vector<std::unique_ptr<ReadyList>> lists(algorithms.size());
+    std::vector<std::vector<std::string>> ways(algorithms.size());  // of the library to compute it, or "" of a kernel
+    const auto prepare = [&](std::size_t i) {
+      constexpr int most_algorithms = 4;
+      lists[i] = compiled(algorithms[i]);
+      if (!lists[i]) return;
+      gpu_.enter();
+      ways[i] = lists[i]->list.call ? library_algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
+    };
     constexpr double compile_nanoseconds = 1e8;
     parallel_for(static_cast<std::int64_t>(algorithms.size()), compile_nanoseconds,
                  [&](std::int64_t begin, std::int64_t end) {
                    for (auto i = as_index(begin); i < as_index(end); ++i)
-                     if (algorithms[i] != GemmAlgorithm::library_then_kernel) lists[i] = compiled(algorithms[i]);
+                     if (algorithms[i] != GemmAlgorithm::library_then_kernel) prepare(i);
                  });
     std::vector<ProductCandidate> candidates;
     std::vector<ReadyList*> list_of;
@@ -144,15 +174,12 @@ class ProductBinder {
     for (std::size_t i = 0; i < algorithms.size(); ++i) {
       // One pass is faster than two: what follows is left to a kernel only where the library cannot do it. This
       // algorithm comes last.
-      if (algorithms[i] == GemmAlgorithm::library_then_kernel && !has_library) lists[i] = compiled(algorithms[i]);
+      if (algorithms[i] == GemmAlgorithm::library_then_kernel && !has_library) prepare(i);
       if (!lists[i]) continue;
       const bool is_call = lists[i]->list.call != nullptr;
-      constexpr int most_algorithms = 4;
-      const std::vector<std::string> found =
-          is_call ? library_algorithms(*lists[i], most_algorithms) : std::vector<std::string>{""};
-      has_library |= is_call && !found.empty();
-      for (std::size_t a = 0; a < found.size(); ++a) {
-        candidates.push_back({algorithms[i], found[a],
+      has_library |= is_call && !ways[i].empty();
+      for (std::size_t a = 0; a < ways[i].size(); ++a) {
+        candidates.push_back({algorithms[i], ways[i][a],
                               std::string(name_of(algorithms[i])) + (is_call ? " " + std::to_string(a + 1) : "")});
         list_of.push_back(lists[i].get());
       }
@@ -164,13 +191,12 @@ class ProductBinder {
       return only;
     }
     if (candidates.empty()) return first_that_works(problem_.algorithms, choice, "by rule: nothing could be measured");
+    const TimelineSpan span("compile", "measure a product");
     choice = choices.choose(key(), kernel_text(), candidates,
                             [&](std::span<const ProductCandidate> all) { return times(all, list_of); });
     for (std::size_t i = 0; i < algorithms.size(); ++i) {
-      if (!lists[i] || algorithms[i] != choice->algorithm || !works(*lists[i])) continue;
-      if (lists[i]->list.call && !choice->library_algorithm.empty())
-        lists[i]->list.call->use(choice->library_algorithm);
-      return std::move(*lists[i]);
+      if (lists[i] && algorithms[i] == choice->algorithm && works(*lists[i], choice->library_algorithm))
+        return std::move(*lists[i]);
     }
     return first_that_works(problem_.algorithms, choice, "by rule");
   }

@@ -50,6 +50,8 @@ class ProductWriter {
   /// Names a product in a table of measurements.
   std::string text() const;
   double operations() const;
+  /// As the library would compute it; none where it cannot, or for few operations.
+  std::optional<cuda::LibraryProduct> worthwhile_library_product() const;
   void run();
   /// The product by the library; what follows it in the library's epilogue where that is wanted and fits, else in a
   /// kernel.

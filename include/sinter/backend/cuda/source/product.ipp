@@ -399,6 +399,10 @@ SINTER_DECL double ProductWriter::operations() const {
   return 2.0 * static_cast<double>(bound.points(bound.parallel)) * static_cast<double>(bound.extent(shape.depth_axis));
 }
 
+SINTER_DECL std::optional<cuda::LibraryProduct> ProductWriter::worthwhile_library_product() const {
+  return operations() < least_library_operations ? std::nullopt : library_product();
+}
+
 SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms(bool with_library) const {
   std::vector<cuda::GemmAlgorithm> open{cuda::GemmAlgorithm::fma};
   if (const TensorWriter tensor(*this); tensor.is_open())
@@ -406,8 +410,7 @@ SINTER_DECL std::vector<cuda::GemmAlgorithm> ProductWriter::algorithms(bool with
   const bool has_groups = WgmmaWriter(*this).is_open();
   if (has_groups)
     open.insert(operations() < cuda::least_measured_operations ? open.end() : open.begin(), cuda::GemmAlgorithm::wgmma);
-  std::optional<cuda::LibraryProduct> product =
-      !with_library || operations() < least_library_operations ? std::nullopt : library_product();
+  std::optional<cuda::LibraryProduct> product = with_library ? worthwhile_library_product() : std::nullopt;
   if (!product || !cuda::has_cublaslt()) return open;  // opened when first of use: it is large
   const bool does_all = library_does_all(*product);
   // A kernel that computes what follows in the same pass is better than the library and a pass of its own.
@@ -459,7 +462,8 @@ SINTER_DECL cuda::GemmProblem gemm_problem(Writer& writer, bool with_library) {
   if (!product.choose()) return {};
   std::vector<cuda::GemmAlgorithm> open = product.algorithms(with_library);
   std::vector<cuda::GemmAlgorithm> worth = product.worth_measuring(open);
-  return {std::move(open), std::move(worth), product.text(), product.operations()};
+  return {std::move(open), std::move(worth), product.text(), product.operations(),
+          product.worthwhile_library_product().has_value()};
 }
 
 SINTER_DECL bool write_product(Writer& writer, std::optional<cuda::GemmAlgorithm> wanted) {

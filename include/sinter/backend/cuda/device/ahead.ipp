@@ -1,0 +1,102 @@
+// Jobs of the background thread, and the line in the cache on disk that says what a program has used.
+#pragma once
+
+#include <sinter/backend/cuda/device/ahead.hpp>
+
+#include <sinter/backend/cuda/device/device.hpp>
+#include <sinter/backend/cuda/device/driver.hpp>
+#include <sinter/backend/cuda/product/cublaslt_api.hpp>
+#include <sinter/backend/cuda/product/library_product.hpp>
+#include <sinter/base/background.hpp>
+#include <sinter/base/fork.hpp>
+#include <sinter/runtime/disk_cache.hpp>
+#include <sinter/runtime/program_code.hpp>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+SINTER_NAMESPACE_BEGIN
+namespace cuda {
+namespace cuda_detail {
+
+/// What earlier processes of this program have noted. A program that is built anew begins without.
+class LibraryNotes {
+ public:
+  LibraryNotes() {
+    const std::string version = runtime_detail::program_version();
+    std::string path(4096, '\0');
+    const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
+    if (version.empty() || size <= 0) return;
+    path.resize(static_cast<std::size_t>(size));
+    key_ = "cuda libraries of " + path + ", " + version;
+    const std::optional<std::string> noted = disk_.find(key_);
+    is_known_ = noted.has_value();
+    has_cublaslt_ = noted == "cublasLt";
+    if (!is_known_) disk_.store(key_, "none");
+  }
+  static LibraryNotes& instance() { return process_object<LibraryNotes>(); }
+  /// Has it left code on disk?
+  bool is_known_program() const { return is_known_; }
+  bool has_cublaslt() const { return has_cublaslt_.load(std::memory_order_relaxed); }
+  void note_cublaslt() {
+    if (!has_cublaslt_.exchange(true, std::memory_order_relaxed) && !key_.empty()) disk_.store(key_, "cublasLt");
+  }
+
+ private:
+  DiskCache disk_ = DiskCache::standard();
+  std::string key_;
+  bool is_known_ = false;
+  std::atomic<bool> has_cublaslt_{false};
+};
+
+class OpeningJob final : public base_detail::BackgroundJob {
+ public:
+  explicit OpeningJob(std::function<void()> work) : work_(std::move(work)) {}
+  void run() noexcept override {
+    if (is_forked_child()) return;  // which can use no device
+    try {
+      work_();
+    } catch (...) {  // whoever needs the library meets it again, and says so
+    }
+  }
+  static void start(std::function<void()> work) {
+    base_detail::run_in_background(std::make_shared<OpeningJob>(std::move(work)));
+  }
+
+ private:
+  std::function<void()> work_;
+};
+
+SINTER_DECL void open_libraries_ahead(const std::string& architecture) {
+  OpeningJob::start([architecture] {
+    const LibraryNotes& notes = LibraryNotes::instance();
+    if (!has_nvrtc()) return;
+    if (!notes.is_known_program())
+      compile_to_cubin("extern \"C\" __global__ void nothing() {}", "nothing", architecture);
+    if (notes.has_cublaslt()) has_cublaslt();
+  });
+}
+
+SINTER_DECL void start_libraries_ahead(const Gpu& gpu) {
+  OpeningJob::start([&gpu] {
+    if (!LibraryNotes::instance().has_cublaslt() || !has_cublaslt()) return;
+    gpu.enter();
+    start_cublaslt();
+  });
+}
+
+SINTER_DECL void note_cublaslt_use() { LibraryNotes::instance().note_cublaslt(); }
+
+SINTER_DECL void open_cublaslt_ahead() {
+  OpeningJob::start([] { has_cublaslt(); });
+}
+
+}  // namespace cuda_detail
+}  // namespace cuda
+SINTER_NAMESPACE_END
