@@ -23,6 +23,9 @@
 #include <sinter/backend/x86/contraction/vector.ipp>
 #include <sinter/backend/x86/convolution/convolution.ipp>
 #include <sinter/backend/x86/convolution/depthwise.ipp>
+#include <sinter/backend/x86/convolution/depthwise_gradient.ipp>
+#include <sinter/backend/x86/convolution/following.ipp>
+#include <sinter/backend/x86/convolution/image_gradient.ipp>
 #include <sinter/backend/x86/exported/exported.ipp>
 #include <sinter/backend/x86/exported/runtime_source.ipp>
 #include <sinter/backend/x86/machine/assembler.ipp>

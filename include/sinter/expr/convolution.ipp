@@ -185,52 +185,94 @@ inline Tensor spread_by(const Tensor& x, const IntVector& stride, Location where
   return update(In(zero, where), places, In(x, where));
 }
 
-inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransposeOptions& options, int axes,
-                             std::string_view op) {
-  const Location where = given.where;
-  if (is_one_example(given, weight, axes))
-    return squeeze(In(conv_transpose(In(unsqueeze(given, 0), where), weight, options, axes, op), where), 0);
-  Tensor x(given.tensor());
-  const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
-  const Shape shape = kernel.shape();
-  const IntVector stride = numbers_for(options.stride, axes, "stride", op, where),
-                  padding = numbers_for(options.padding, axes, "padding", op, where),
-                  extra = numbers_for(options.output_padding, axes, "output_padding", op, where);
-  ConvNumbers numbers{IntVector(as_index(axes), 1), numbers_for(options.dilation, axes, "dilation", op, where), {}, {}};
-  if (options.groups < 1 || !(shape[0] == x.shape()[1]) || !(shape[0] % Dim(options.groups) == Dim(0)))
-    throw ShapeError(
-        op,
-        "x is " + x.shape().text() + ", weight is " + shape.text() + ", groups are " + std::to_string(options.groups),
-        where, "weight must be (channels, outputs / groups, kernel), channels a multiple of the groups");
-  std::vector<std::pair<Dim, Dim>> cropped;
-  bool is_cropped = false;
+struct TransposedNumbers {
+  IntVector stride, padding, extra, dilation;
+  Shape extents;  // of the result
+};
+inline TransposedNumbers transposed_numbers(const Tensor& x, const Shape& kernel, const ConvTransposeOptions& options,
+                                            std::string_view op, Location where) {
+  const int axes = kernel.rank() - 2;
+  TransposedNumbers out{numbers_for(options.stride, axes, "stride", op, where),
+                        numbers_for(options.padding, axes, "padding", op, where),
+                        numbers_for(options.output_padding, axes, "output_padding", op, where),
+                        numbers_for(options.dilation, axes, "dilation", op, where),
+                        {}};
   for (int i = 0; i < axes; ++i) {
     const auto k = as_index(i);
-    if (stride[k] < 1 || numbers.dilation[k] < 1 || padding[k] < 0 || extra[k] < 0 ||
-        extra[k] >= std::max(stride[k], numbers.dilation[k]))
+    const std::int64_t stride = out.stride[k], dilation = out.dilation[k], padding = out.padding[k],
+                       extra = out.extra[k];
+    if (stride < 1 || dilation < 1 || padding < 0 || extra < 0 || extra >= std::max(stride, dilation))
       throw ShapeError(op,
-                       "stride " + std::to_string(stride[k]) + ", dilation " + std::to_string(numbers.dilation[k]) +
-                           ", padding " + std::to_string(padding[k]) + ", output_padding " + std::to_string(extra[k]),
+                       "stride " + std::to_string(stride) + ", dilation " + std::to_string(dilation) + ", padding " +
+                           std::to_string(padding) + ", output_padding " + std::to_string(extra),
                        where, "stride and dilation must be positive, output_padding less than one of them");
-    const std::int64_t reach = numbers.dilation[k] * (shape[2 + i].value() - 1), border = reach - padding[k];
-    const Dim length = (x.shape()[2 + i] - Dim(1)) * Dim(stride[k]) + Dim(reach - 2 * padding[k] + extra[k] + 1);
+    const std::int64_t reach = dilation * (kernel[2 + i].value() - 1);
+    const Dim length = (x.shape()[2 + i] - Dim(1)) * Dim(stride) + Dim(reach - 2 * padding + extra + 1);
     if (!is_at_most(1, x.shape()[2 + i]) || !is_at_most(1, length))
       throw ShapeError(
           op,
           "axis " + std::to_string(2 + i) + " of the result has extent " + length.text() + ": x is " + x.shape().text(),
           where, "x must not be empty, and the padding less");
-    numbers.low.push_back(std::max<std::int64_t>(border, 0));
-    numbers.high.push_back(std::max<std::int64_t>(border + extra[k], 0));
-    cropped.emplace_back(std::max<std::int64_t>(-border, 0), std::max<std::int64_t>(-border - extra[k], 0));
-    is_cropped |= border < 0;
+    out.extents.push_back(length);
   }
-  x = spread_by(x, stride, where);
-  if (is_cropped)
-    for (int i = 0; i < axes; ++i) {
-      const auto [front, back] = cropped[as_index(i)];
-      x = part_of(x, 2 + i, front, x.shape()[2 + i] - back, where);
-    }
-  return with_bias(convolve(x, adjoint_kernel(kernel, options.groups, where), numbers, options.groups, where),
+  return out;
+}
+
+/// The gradient by the image of a convolution whose result has the extents of x.
+inline Tensor image_gradient(const Tensor& x, const Tensor& kernel, const TransposedNumbers& numbers,
+                             std::int64_t groups, Location where) {
+  Shape image{x.shape()[0], kernel.shape()[1] * Dim(groups)}, border;
+  for (const Dim extent : numbers.extents) image.push_back(extent);
+  for (const std::int64_t padding : numbers.padding) border.push_back(padding);
+  SharedAttrs shared;
+  Attrs& attrs = shared.edit();
+  attrs.shape = image;
+  attrs.set(ops::ConvolutionGradient::by, ops::ConvolutionOperand::image);
+  attrs.set(ops::ConvolutionGradient::stride, numbers.stride);
+  attrs.set(ops::ConvolutionGradient::dilation, numbers.dilation);
+  attrs.set(ops::ConvolutionGradient::low, border);
+  attrs.set(ops::ConvolutionGradient::high, border);
+  attrs.set(ops::ConvolutionGradient::groups, groups);
+  return record<ops::ConvolutionGradient>({Leaf(x.impl()), Leaf(kernel.impl())}, std::move(shared), where);
+}
+
+/// x spread by the stride, and convolved with the mirrored kernel: the result may have more elements at its end than a
+/// convolution would pass over.
+inline Tensor convolve_spread(Tensor x, const Tensor& kernel, const TransposedNumbers& numbers, std::int64_t groups,
+                              Location where) {
+  const int axes = kernel.rank() - 2;
+  ConvNumbers own{IntVector(as_index(axes), 1), numbers.dilation, {}, {}};
+  x = spread_by(x, numbers.stride, where);
+  for (int i = 0; i < axes; ++i) {
+    const auto k = as_index(i);
+    const std::int64_t border = numbers.dilation[k] * (kernel.shape()[2 + i].value() - 1) - numbers.padding[k],
+                       extra = numbers.extra[k];
+    own.low.push_back(std::max<std::int64_t>(border, 0));
+    own.high.push_back(std::max<std::int64_t>(border + extra, 0));
+    const std::int64_t front = std::max<std::int64_t>(-border, 0), back = std::max<std::int64_t>(-border - extra, 0);
+    if (front + back > 0) x = part_of(x, 2 + i, front, x.shape()[2 + i] - back, where);
+  }
+  return convolve(x, adjoint_kernel(kernel, groups, where), own, groups, where);
+}
+
+inline Tensor conv_transpose(const In& given, const In& weight, const ConvTransposeOptions& options, int axes,
+                             std::string_view op) {
+  const Location where = given.where;
+  if (is_one_example(given, weight, axes))
+    return squeeze(In(conv_transpose(In(unsqueeze(given, 0), where), weight, options, axes, op), where), 0);
+  const Tensor x(given.tensor());
+  const Tensor kernel = with_known_kernel(weight, axes, options.groups, x, op, where);
+  const Shape shape = kernel.shape();
+  if (options.groups < 1 || !(shape[0] == x.shape()[1]) || !(shape[0] % Dim(options.groups) == Dim(0)))
+    throw ShapeError(
+        op,
+        "x is " + x.shape().text() + ", weight is " + shape.text() + ", groups are " + std::to_string(options.groups),
+        where, "weight must be (channels, outputs / groups, kernel), channels a multiple of the groups");
+  const TransposedNumbers numbers = transposed_numbers(x, shape, options, op, where);
+  bool is_gradient = true;
+  for (std::size_t i = 0; i < as_index(axes); ++i) is_gradient &= numbers.extra[i] < numbers.stride[i];
+  return with_bias(is_gradient ? image_gradient(x, kernel, numbers, options.groups, where)
+                               : convolve_spread(x, kernel, numbers, options.groups, where),
                    options.bias, op, where);
 }
 

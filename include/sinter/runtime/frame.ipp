@@ -8,6 +8,7 @@
 #include <sinter/base/threads.hpp>
 #include <sinter/runtime/device_ops.hpp>
 #include <sinter/runtime/fallback.hpp>
+#include <sinter/runtime/following_steps.hpp>
 #include <sinter/runtime/iterations.hpp>
 #include <sinter/runtime/partition_plan.hpp>
 #include <sinter/runtime/step_binding.hpp>
@@ -170,11 +171,31 @@ SINTER_DECL void Frame::bind_steps() {
   constexpr double compile_nanoseconds = 1e7;
   if (compiles) parallel_for(count, compile_nanoseconds, bind);
   else bind(0, count);
+  const auto launch_with_next = [&](std::size_t i) -> std::unique_ptr<Launch> {
+    if (plan_->backend() != nullptr || i + 1 == steps.size() || made[i] == nullptr || made[i + 1] == nullptr)
+      return nullptr;
+    if (group_of[i] >= 0 || group_of[i + 1] >= 0) return nullptr;
+    return runtime_detail::followed_launch(
+        *plan_, i, *made[i], symbols_,
+        [&](const BufferRef& operand, bool is_written) { return use_of(operand, is_written); });
+  };
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (group_of[i] >= 0 && plan_->backend() != nullptr) {
       const StepRange range = plan_->groups()[as_index(group_of[i])];
       add_group(range, made, group_of[i]);
       i = as_index(range.end) - 1;
+    } else if (std::unique_ptr<Launch> both = launch_with_next(i)) {
+      const auto first = static_cast<std::uint32_t>(members_.size());
+      const auto first_operand = static_cast<std::uint32_t>(pointers_.size());
+      for (const std::size_t member : {i, i + 1}) {
+        launches_.push_back(std::move(made[member]));
+        members_.push_back(
+            {launches_.back().get(), static_cast<std::uint32_t>(pointers_.size()), false, &steps[member], -1});
+        for (const BufferRef& operand : steps[member].operands) add_operand(operand);
+      }
+      launches_.push_back(std::move(both));
+      steps_.push_back({launches_.back().get(), first_operand, false, &steps[i], -1, first, 2});
+      ++i;
     } else if (made[i] != nullptr) {
       add_step(steps[i], std::move(made[i]), group_of[i]);
     } else if (const Plan* body = body_of(steps[i])) {

@@ -5,6 +5,7 @@
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/runtime/following_kernel.hpp>
 #include <sinter/runtime/plan.hpp>
 #include <sinter/tensor/storage.hpp>
 
@@ -110,7 +111,7 @@ struct KnownOp {
 };
 
 /// A back end's own launch, given where the operands begin.
-class IntrinsicLaunch final : public Launch {
+class IntrinsicLaunch final : public FollowableLaunch {
  public:
   IntrinsicLaunch(std::unique_ptr<Launch> launch, std::vector<std::int64_t> offsets)
       : offsets_(std::move(offsets)), operands_(offsets_.size()), launch_(std::move(launch)) {}
@@ -119,6 +120,14 @@ class IntrinsicLaunch final : public Launch {
     launch_->run(operands_.data());
   }
   void prepare() override { launch_->prepare(); }
+  std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
+    const FollowableLaunch* const own = as_followable(*launch_);
+    std::unique_ptr<Launch> both = own != nullptr ? own->followed_by(next) : nullptr;
+    if (both == nullptr) return nullptr;
+    std::vector<std::int64_t> offsets = offsets_;
+    offsets.resize(offsets.size() + next.kernel.operands.size());
+    return std::make_unique<IntrinsicLaunch>(std::move(both), std::move(offsets));
+  }
 
  private:
   std::vector<std::int64_t> offsets_;  // bytes

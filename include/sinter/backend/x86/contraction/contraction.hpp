@@ -43,6 +43,10 @@ class PanelSource {
 /// A plain contraction whose B is made by `source`, which outlives the launch. The sums have the order of all products.
 std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry, PanelSource& source,
                                             Isa isa);
+/// The same of a kernel with an epilogue. Null where unfinished sums would have to wait for it in memory: the epilogue
+/// is better done by itself.
+std::unique_ptr<Launch> make_followed_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
+                                                     PanelSource& source, Isa isa);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

@@ -15,6 +15,7 @@
 #include <sinter/backend/x86/contraction/vector.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/error.hpp>
+#include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/threads.hpp>
 #include <sinter/kernel/loop_nest/builder.hpp>
@@ -446,7 +447,62 @@ class ContractionExecutable final : public Executable {
   const std::unique_ptr<EpilogueCode> epilogue_;
 };
 
+/// A kernel whose B is made, taken apart, and its epilogue's code.
+struct FollowedCode {
+  Kernel kernel;
+  Isa isa;
+  ContractionParts parts;
+  std::unique_ptr<EpilogueCode> epilogue;
+};
+/// Of the kernels that were asked for last. Null: declined.
+inline std::shared_ptr<const FollowedCode> followed_code(const Kernel& kernel, Isa isa) {
+  struct Cache {
+    ForkSafeMutex mutex;
+    std::vector<std::shared_ptr<const FollowedCode>> known;
+  };
+  constexpr std::size_t most_known = 64;
+  Cache& cache = process_object([] { return new Cache; });
+  const std::lock_guard lock(cache.mutex);
+  for (const auto& each : cache.known)
+    if (each->isa == isa && each->kernel == kernel) return each;
+  std::optional<ContractionParts> parts = split_contraction(kernel, {}, isa, nullptr);
+  if (!parts || parts->is_plain || !parts->needs_epilogue) return nullptr;
+  parts->b_is_made = true;
+  auto epilogue = std::make_unique<EpilogueCode>(*parts, isa);
+  if (epilogue->loop(IndexWidth::narrow_if_possible) == nullptr) return nullptr;
+  if (cache.known.size() == most_known) cache.known.erase(cache.known.begin());
+  cache.known.push_back(
+      std::make_shared<const FollowedCode>(FollowedCode{kernel, isa, std::move(*parts), std::move(epilogue)}));
+  return cache.known.back();
+}
+
+/// Holds the code.
+class FollowedProductLaunch final : public Launch {
+ public:
+  FollowedProductLaunch(std::shared_ptr<const FollowedCode> code, const ContractionPlan& plan,
+                        const BoundGeometry& geometry, const PanelSource& source)
+      : code_(std::move(code)),
+        launch_(code_->kernel, code_->parts, plan, geometry, code_->isa, code_->epilogue.get(), &source) {}
+  void run(void* const* operands) override { launch_.run(operands); }
+  void prepare() override { launch_.prepare(); }
+
+ private:
+  const std::shared_ptr<const FollowedCode> code_;
+  ContractionLaunch launch_;
+};
+
 }  // namespace x86_contraction_detail
+
+SINTER_DECL std::unique_ptr<Launch> make_followed_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
+                                                                 PanelSource& source, Isa isa) {
+  using namespace x86_contraction_detail;
+  std::shared_ptr<const FollowedCode> code = followed_code(kernel, isa);
+  if (code == nullptr) return nullptr;
+  const ContractionPlan plan = plan_contraction(kernel, code->parts, geometry, Packing::by_cost, isa, thread_count());
+  if (plan.tiles == 0 || (plan.k_run < plan.k && !plan.keeps_runs_in_task)) return nullptr;
+  source.bind(plan.n, plan.width, plan.k_run);
+  return std::make_unique<FollowedProductLaunch>(std::move(code), plan, geometry, source);
+}
 
 SINTER_DECL std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
                                                         PanelSource& source, Isa isa) {

@@ -3,10 +3,13 @@
 
 #include <sinter/backend/x86/convolution/convolution.hpp>
 
+#include <sinter/backend/x86/contraction/aligned_bytes.hpp>
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/convolution/depthwise.hpp>
+#include <sinter/backend/x86/convolution/following.hpp>
+#include <sinter/backend/x86/convolution/image_gradient.hpp>
 #include <sinter/backend/x86/convolution/window_vectors.hpp>
 #include <sinter/backend/x86/convolution/windows.hpp>
 #include <sinter/base/index.hpp>
@@ -253,6 +256,12 @@ struct WindowProduct {
       : columns(numbers, isa),
         launch(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers, batch, images), columns,
                                    isa)) {}
+  /// With a kernel as its epilogue. Without a launch where that does not pay.
+  WindowProduct(const ConvolutionNumbers& numbers, const Following& following, Isa isa) : columns(numbers, isa) {
+    const FollowedProduct product(product_kernel(numbers.dtype, 2, true), geometry(numbers, numbers.images, 1),
+                                  following);
+    launch = make_followed_product_launch(product.kernel, product.geometry, columns, isa);
+  }
 
   WindowColumns columns;
   std::unique_ptr<Launch> launch;
@@ -271,29 +280,64 @@ struct WindowProduct {
   }
 };
 
-/// One product for each image and group.
-class ConvolutionLaunch final : public Launch {
+inline ResultExtents result_extents(const ConvolutionNumbers& n) {
+  return {n.images, n.groups * n.outputs, ConvolutionNumbers::product(n.positions), n.dtype};
+}
+
+/// One product for each image and group, with a kernel as its epilogue.
+class FollowedConvolutionLaunch final : public Launch {
  public:
-  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa) : product_(numbers, numbers.images, 1, isa) {}
+  FollowedConvolutionLaunch(const ConvolutionNumbers& numbers, const Following& following, Isa isa)
+      : product_(numbers, following, isa), places_(2 + following.kernel().operands.size()) {}
+  bool pays() const { return product_.launch != nullptr; }
   void run(void* const* operands) override {
-    void* const places[] = {operands[1], operands[0], operands[2]};
-    product_.launch->run(places);
+    places_[0] = operands[1];
+    places_[1] = operands[0];
+    std::copy_n(operands + 3, places_.size() - 2, places_.begin() + 2);
+    product_.launch->run(places_.data());
   }
   void prepare() override { product_.launch->prepare(); }
 
  private:
   WindowProduct product_;
+  std::vector<void*> places_;
+};
+
+/// One product for each image and group.
+class ConvolutionLaunch final : public FollowableLaunch {
+ public:
+  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
+      : n_(numbers), isa_(isa), product_(numbers, numbers.images, 1, isa) {}
+  void run(void* const* operands) override {
+    void* const places[] = {operands[1], operands[0], operands[2]};
+    product_.launch->run(places);
+  }
+  void prepare() override { product_.launch->prepare(); }
+  std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
+    const std::optional<Following> following = Following::find(next, result_extents(n_));
+    if (!following) return nullptr;
+    auto both = std::make_unique<FollowedConvolutionLaunch>(n_, *following, isa_);
+    return both->pays() ? std::move(both) : nullptr;
+  }
+
+ private:
+  const ConvolutionNumbers n_;
+  const Isa isa_;
+  WindowProduct product_;
 };
 
 /// Small images, several together: their positions do not fill vectors. What a product gives has the images inside of
-/// the outputs, and is put in its place by rows.
-class JoinedConvolutionLaunch final : public Launch {
+/// the outputs, and is put in its place by rows; or goes there through the kernel that follows.
+class JoinedConvolutionLaunch final : public FollowableLaunch {
  public:
-  JoinedConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
+  JoinedConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa,
+                          std::shared_ptr<const FollowingLoop> following = nullptr)
       : n_(numbers),
+        isa_(isa),
+        following_(std::move(following)),
         together_(images_together(numbers)),
-        product_(numbers, 1, together_, isa),
-        results_(as_index(together_ * result_bytes())) {
+        product_(numbers, 1, together_, isa) {
+    reserve();
     if (n_.images % together_ != 0) rest_.emplace(numbers, 1, n_.images % together_, isa);
   }
   /// Whether that is worth the copy.
@@ -308,17 +352,24 @@ class JoinedConvolutionLaunch final : public Launch {
   void run(void* const* operands) override {
     const std::int64_t image = n_.groups * n_.channels * ConvolutionNumbers::product(n_.extent) * n_.element();
     const auto* x = static_cast<const std::byte*>(operands[0]);
-    auto* out = static_cast<std::byte*>(operands[2]);
+    std::byte* const results = reserve();
     for (std::int64_t first = 0; first < n_.images; first += together_) {
       const std::int64_t images = std::min(together_, n_.images - first);
-      void* const places[] = {operands[1], const_cast<std::byte*>(x + first * image), results_.data()};
+      void* const places[] = {operands[1], const_cast<std::byte*>(x + first * image), results};
       (images == together_ ? product_ : *rest_).launch->run(places);
-      put_in_place(out + first * result_bytes(), images);
+      put_in_place(operands, results, first, images);
     }
   }
   void prepare() override {
+    reserve();
     product_.launch->prepare();
     if (rest_) rest_->launch->prepare();
+  }
+  std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
+    const std::optional<Following> following = Following::find(next, result_extents(n_));
+    if (!following) return nullptr;
+    std::shared_ptr<const FollowingLoop> loop = FollowingLoop::make(*following, isa_);
+    return loop != nullptr ? std::make_unique<JoinedConvolutionLaunch>(n_, isa_, std::move(loop)) : nullptr;
   }
 
  private:
@@ -330,23 +381,42 @@ class JoinedConvolutionLaunch final : public Launch {
   std::int64_t row_bytes() const { return ConvolutionNumbers::product(n_.positions) * n_.element(); }
   std::int64_t result_bytes() const { return n_.groups * n_.outputs * row_bytes(); }
 
-  /// results_ is [output, image, position].
-  void put_in_place(std::byte* out, std::int64_t images) const {
+  /// Of the thread that calls.
+  std::byte* reserve() const {
+    using x86_contraction_detail::AlignedBytes;
+    AlignedBytes& results = thread_object([] { return new AlignedBytes; });
+    results.reserve(as_index(together_ * result_bytes()));
+    return results.data();
+  }
+
+  /// `results` are [output, image, position] of the images from `first` on.
+  void put_in_place(void* const* operands, const std::byte* results, std::int64_t first, std::int64_t images) const {
     const std::int64_t rows = n_.groups * n_.outputs, bytes = row_bytes();
-    const double cost = 10 + 0.05 * static_cast<double>(images * bytes);
+    double cost = 10 + 0.05 * static_cast<double>(images * bytes);
+    if (following_ != nullptr)
+      cost += following_->nanoseconds_per_element() * static_cast<double>(images * bytes / n_.element());
     parallel_for(rows, cost, [&](std::int64_t begin, std::int64_t end) {
+      const auto sums = [&](std::int64_t image) { return results + (begin * images + image) * bytes; };
+      if (following_ != nullptr) {
+        FollowingRun follow(*following_, operands + 3);
+        for (std::int64_t image = 0; image < images; ++image)
+          follow({first + image, begin, end - begin, sums(image), images * bytes});
+        return;
+      }
+      auto* const out = static_cast<std::byte*>(operands[2]) + first * result_bytes();
       for (std::int64_t image = 0; image < images; ++image)
         for (std::int64_t row = begin; row < end; ++row)
-          std::memcpy(out + (image * rows + row) * bytes, results_.data() + (row * images + image) * bytes,
+          std::memcpy(out + (image * rows + row) * bytes, sums(image) + (row - begin) * images * bytes,
                       as_index(bytes));
     });
   }
 
   const ConvolutionNumbers n_;
+  const Isa isa_;
+  const std::shared_ptr<const FollowingLoop> following_;
   const std::int64_t together_;
   WindowProduct product_;
   std::optional<WindowProduct> rest_;
-  std::vector<std::byte> results_;
 };
 inline std::unique_ptr<Launch> make_convolution_launch(const ConvolutionNumbers& numbers, Isa isa) {
   if (JoinedConvolutionLaunch::is_worth(numbers, isa)) return std::make_unique<JoinedConvolutionLaunch>(numbers, isa);
@@ -392,13 +462,55 @@ std::unique_ptr<Launch> launch_convolution(const Attrs& attrs, std::span<const T
 template <Isa isa>
 std::unique_ptr<Launch> launch_depthwise(const Attrs& attrs, std::span<const Type> types) {
   const ConvolutionNumbers numbers = numbers_of(attrs, types[0], types[1].shape, types[2].shape, false);
-  if (std::unique_ptr<Launch> launch = make_depthwise_launch(numbers)) return launch;
+  if (std::unique_ptr<Launch> launch = make_depthwise_launch(numbers, isa)) return launch;
   return make_convolution_launch(numbers, isa);
 }
 template <Isa isa>
 std::unique_ptr<Launch> launch_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
   return std::make_unique<WeightGradientLaunch>(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false),
                                                 isa);
+}
+template <Isa isa>
+std::unique_ptr<Launch> launch_image_gradient(const Attrs& attrs, std::span<const Type> types) {
+  return make_image_gradient_launch(numbers_of(attrs, types[2], types[1].shape, types[0].shape, false), isa);
+}
+template <Isa isa>
+std::unique_ptr<Launch> launch_depthwise_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
+  return make_depthwise_weight_gradient_launch(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false));
+}
+/// Images with their borders are not much larger than without, whatever their extents.
+inline bool has_small_borders(const Attrs& attrs) {
+  using Op = ops::ConvolutionGradient;
+  constexpr std::int64_t most = 16;
+  bool are_small = true;
+  for (int i = 0; i < attrs[Op::low].rank(); ++i) {
+    are_small &= attrs[Op::stride][as_index(i)] <= most;
+    for (const Dim border : {attrs[Op::low][i], attrs[Op::high][i]})
+      are_small &= border.is_static() && border.value() <= most;
+  }
+  return are_small;
+}
+/// Of gradients. Those of windows of single elements are products; those of several channels and one output in a group
+/// have no convolution of this kind, and every remainder of the stride is a convolution of its own.
+template <Isa isa>
+Intrinsic gradient_intrinsic_of(const Graph& graph, const Node& node) {
+  using Op = ops::ConvolutionGradient;
+  constexpr std::int64_t most_parts = 64;
+  const bool is_image = node.attrs[Op::by] == ops::ConvolutionOperand::image;
+  const Shape& weight = is_image ? graph.type(node.inputs[1]).shape : node.types[0].shape;
+  const std::int64_t groups = node.attrs[Op::groups];
+  const bool is_depthwise = groups > 1 && ops_detail::is_one(weight[1]), has_one_output = weight[0] == Dim(groups);
+  if (!is_image) return is_depthwise && has_small_borders(node.attrs) ? launch_depthwise_weight_gradient<isa> : nullptr;
+  if (is_depthwise && !has_one_output) return nullptr;
+  std::int64_t parts = 1;
+  bool is_product = true;
+  for (int i = 2; i < weight.rank(); ++i) {
+    const auto k = as_index(i - 2);
+    if (node.attrs[Op::stride][k] > most_parts) return nullptr;
+    parts *= node.attrs[Op::stride][k];
+    is_product &= ops_detail::is_one(weight[i]);
+  }
+  return parts <= most_parts && !is_product ? launch_image_gradient<isa> : nullptr;
 }
 /// A channel's lines are laid out by the remainder of the stride: each has its borders.
 inline bool takes_much_memory(const Node& node) {
@@ -408,6 +520,7 @@ inline bool takes_much_memory(const Node& node) {
 template <Isa isa>
 Intrinsic intrinsic_of(const Graph& graph, const Node& node) {
   if (node.op == &op_info<ops::ConvolutionWeightGradient>) return launch_weight_gradient<isa>;
+  if (node.op == &op_info<ops::ConvolutionGradient>) return gradient_intrinsic_of<isa>(graph, node);
   const bool is_conv2d = node.op == &op_info<ops::Conv2d>;
   if (!is_conv2d && node.op != &op_info<ops::Convolution>) return nullptr;
   const Shape& weight = graph.type(node.inputs[1]).shape;

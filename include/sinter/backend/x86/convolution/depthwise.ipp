@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/backend/x86/convolution/depthwise.hpp>
+#include <sinter/backend/x86/convolution/following.hpp>
 
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
@@ -17,7 +18,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
+#include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -84,6 +88,12 @@ struct FloatLanes {
   __attribute__((target("avx2,fma"), always_inline)) static inline Vector fma(Vector a, const float* b, Vector c) {
     return _mm256_fmadd_ps(a, _mm256_loadu_ps(b), c);
   }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector load(const float* from) {
+    return _mm256_loadu_ps(from);
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector fma(Vector a, Vector b, Vector c) {
+    return _mm256_fmadd_ps(a, b, c);
+  }
   __attribute__((target("avx2,fma"), always_inline)) static inline void store(float* to, Vector x) {
     _mm256_storeu_ps(to, x);
   }
@@ -104,6 +114,12 @@ struct DoubleLanes {
   __attribute__((target("avx2,fma"), always_inline)) static inline Vector zero() { return _mm256_setzero_pd(); }
   __attribute__((target("avx2,fma"), always_inline)) static inline Vector fma(Vector a, const double* b, Vector c) {
     return _mm256_fmadd_pd(a, _mm256_loadu_pd(b), c);
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector load(const double* from) {
+    return _mm256_loadu_pd(from);
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector fma(Vector a, Vector b, Vector c) {
+    return _mm256_fmadd_pd(a, b, c);
   }
   __attribute__((target("avx2,fma"), always_inline)) static inline void store(double* to, Vector x) {
     _mm256_storeu_pd(to, x);
@@ -220,64 +236,126 @@ __attribute__((target("avx2,fma"))) inline void copy_every_second(float* to, con
 }
 
 template <class Lanes>
-class DepthwiseLaunch final : public Launch {
+void lay_out_line(const DepthwisePlan& plan, const typename Lanes::Number* from, typename Lanes::Number* line) {
+  using Number = typename Lanes::Number;
+  const std::int64_t step = plan.n.stride[most_axes - 1];
+  for (const LinePiece& piece : plan.pieces) {
+    Number* to = line + piece.to;
+    const Number* seen = from + piece.from;
+    if (step == 1) {
+      copy_line<Lanes>(to, seen, piece.count);
+      continue;
+    }
+    if constexpr (std::same_as<Number, float>) {
+      if (step == 2) {
+        copy_every_second(to, seen, piece.count);
+        continue;
+      }
+    }
+    for (std::int64_t i = 0; i < piece.count; ++i) to[i] = seen[i * step];
+  }
+}
+/// The lines of a channel's image, between borders that are zeros already.
+template <class Lanes>
+void lay_out(const DepthwisePlan& plan, const typename Lanes::Number* image, typename Lanes::Number* lines) {
+  const ConvolutionNumbers& n = plan.n;
+  for (std::int64_t z = 0; z < n.extent[0] && z + n.low[0] < plan.lines[0]; ++z)
+    for (std::int64_t y = 0; y < n.extent[1] && y + n.low[1] < plan.lines[1]; ++y)
+      lay_out_line<Lanes>(plan, image + (z * n.extent[1] + y) * n.extent[most_axes - 1],
+                          lines + ((z + n.low[0]) * plan.lines[1] + y + n.low[1]) * plan.line);
+}
+
+template <class Lanes>
+class DepthwiseLaunch final : public FollowableLaunch {
   using Number = typename Lanes::Number;
 
  public:
-  explicit DepthwiseLaunch(const DepthwisePlan& plan) : plan_(plan) {}
+  DepthwiseLaunch(const DepthwisePlan& plan, Isa isa, std::shared_ptr<const FollowingLoop> following = nullptr)
+      : plan_(plan), isa_(isa), following_(std::move(following)) {}
 
   void run(void* const* operands) override {
     const ConvolutionNumbers& n = plan_.n;
     const std::int64_t positions = ConvolutionNumbers::product(n.positions), taps = ConvolutionNumbers::product(n.taps);
     if (positions == 0) return;
-    const double cost = 0.02 * static_cast<double>(positions * taps * n.outputs) +
-                        0.1 * static_cast<double>(ConvolutionNumbers::product(n.extent));
+    double cost = 0.02 * static_cast<double>(positions * taps * n.outputs) +
+                  0.1 * static_cast<double>(ConvolutionNumbers::product(n.extent));
+    if (following_ != nullptr)
+      cost += following_->nanoseconds_per_element() * static_cast<double>(positions * n.outputs);
     parallel_for(n.images * n.groups, cost, [&](std::int64_t begin, std::int64_t end) {
-      Number* const lines = reserve();
-      std::memset(lines, 0, as_index(plan_.elements()) * sizeof(Number));  // borders stay so
-      for (std::int64_t i = begin; i < end; ++i) {
-        lay_out(static_cast<const Number*>(operands[0]) + i * ConvolutionNumbers::product(n.extent), lines);
-        add_channel(lines, static_cast<const Number*>(operands[1]) + i % n.groups * n.outputs * taps,
-                    static_cast<Number*>(operands[2]) + i * n.outputs * positions);
-      }
+      const Range range{operands, reserve(), end};
+      std::memset(range.lines, 0, as_index(copies() * plan_.elements()) * sizeof(Number));  // borders stay so
+      if (copies() > 1) lay_out_group(range, begin);
+      if (following_ != nullptr) return run_followed(range, begin);
+      auto* const out = static_cast<Number*>(operands[2]);
+      for (std::int64_t i = begin; i < end; ++i) run_group(range, i, out + i * n.outputs * positions);
     });
   }
 
   void prepare() override { reserve(); }
 
+  std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
+    const ConvolutionNumbers& n = plan_.n;
+    const ResultExtents extents{n.images, n.groups * n.outputs, ConvolutionNumbers::product(n.positions), n.dtype};
+    const std::optional<Following> following = Following::find(next, extents);
+    if (!following) return nullptr;
+    std::shared_ptr<const FollowingLoop> loop = FollowingLoop::make(*following, isa_);
+    return loop != nullptr ? std::make_unique<DepthwiseLaunch>(plan_, isa_, std::move(loop)) : nullptr;
+  }
+
  private:
   static constexpr std::size_t last = most_axes - 1;
 
+  /// Groups of images, up to `end`, of one thread.
+  struct Range {
+    void* const* operands;
+    Number* lines;
+    std::int64_t end;
+  };
+  /// Small images are laid out while the one before is convolved: what has just been written in vectors is not read yet
+  /// as parts of two of them.
+  std::int64_t copies() const { return plan_.elements() <= 4096 ? 2 : 1; }
+
   Number* reserve() const {
     std::vector<std::byte>& lines = depthwise_lines();
-    const std::size_t bytes = as_index(plan_.elements()) * sizeof(Number);
+    const std::int64_t results = following_ != nullptr ? groups_at_once() * result_elements() : 0;
+    const std::size_t bytes = as_index(copies() * plan_.elements() + results) * sizeof(Number);
     if (lines.size() < bytes) lines.resize(bytes);
     return reinterpret_cast<Number*>(lines.data());
   }
 
-  void lay_out(const Number* image, Number* lines) const {
-    const ConvolutionNumbers& n = plan_.n;
-    for (std::int64_t z = 0; z < n.extent[0] && z + n.low[0] < plan_.lines[0]; ++z)
-      for (std::int64_t y = 0; y < n.extent[1] && y + n.low[1] < plan_.lines[1]; ++y)
-        lay_out_line(image + (z * n.extent[1] + y) * n.extent[last],
-                     lines + ((z + n.low[0]) * plan_.lines[1] + y + n.low[1]) * plan_.line);
+  /// Of a group.
+  std::int64_t result_elements() const { return plan_.n.outputs * ConvolutionNumbers::product(plan_.n.positions); }
+  /// Results of so many stay in the cache until the kernel that follows takes them.
+  std::int64_t groups_at_once() const {
+    constexpr std::int64_t most_bytes = 8 << 10;
+    return std::clamp<std::int64_t>(most_bytes / plan_.n.element() / result_elements(), 1, plan_.n.groups);
   }
-  void lay_out_line(const Number* from, Number* line) const {
-    const std::int64_t step = plan_.n.stride[last];
-    for (const LinePiece& piece : plan_.pieces) {
-      Number* to = line + piece.to;
-      const Number* seen = from + piece.from;
-      if (step == 1) {
-        copy_line<Lanes>(to, seen, piece.count);
-        continue;
-      }
-      if constexpr (std::same_as<Number, float>) {
-        if (step == 2) {
-          copy_every_second(to, seen, piece.count);
-          continue;
-        }
-      }
-      for (std::int64_t i = 0; i < piece.count; ++i) to[i] = seen[i * step];
+
+  Number* lines_of(const Range& range, std::int64_t number) const {
+    return range.lines + number % copies() * plan_.elements();
+  }
+  void lay_out_group(const Range& range, std::int64_t number) const {
+    const auto* const x = static_cast<const Number*>(range.operands[0]);
+    lay_out<Lanes>(plan_, x + number * ConvolutionNumbers::product(plan_.n.extent), lines_of(range, number));
+  }
+  /// Group `number` of those of all images.
+  void run_group(const Range& range, std::int64_t number, Number* out) const {
+    const ConvolutionNumbers& n = plan_.n;
+    if (const std::int64_t next = number + copies() - 1; next < range.end) lay_out_group(range, next);
+    const auto* const weights = static_cast<const Number*>(range.operands[1]);
+    add_channel(lines_of(range, number), weights + number % n.groups * n.outputs * ConvolutionNumbers::product(n.taps),
+                out);
+  }
+  void run_followed(const Range& range, std::int64_t begin) const {
+    const ConvolutionNumbers& n = plan_.n;
+    Number* const results = range.lines + copies() * plan_.elements();
+    const std::int64_t channel_bytes = ConvolutionNumbers::product(n.positions) * n.element();
+    FollowingRun follow(*following_, range.operands + 3);
+    for (std::int64_t i = begin; i < range.end;) {
+      const std::int64_t first = i % n.groups, count = std::min({groups_at_once(), n.groups - first, range.end - i});
+      for (std::int64_t k = 0; k < count; ++k) run_group(range, i + k, results + k * result_elements());
+      follow({i / n.groups, first * n.outputs, count * n.outputs, results, channel_bytes});
+      i += count;
     }
   }
 
@@ -305,20 +383,31 @@ class DepthwiseLaunch final : public Launch {
   }
 
   const DepthwisePlan plan_;
+  const Isa isa_;  // of what follows
+  const std::shared_ptr<const FollowingLoop> following_;
 };
+
+/// Nothing where an image with its borders is many times as large as without.
+inline std::optional<DepthwisePlan> depthwise_plan(const ConvolutionNumbers& numbers) {
+  constexpr std::int64_t few_elements = 1 << 16, most_times = 4;
+  if (std::any_of(numbers.low.begin(), numbers.low.end(), [](std::int64_t low) { return low < 0; }))
+    return std::nullopt;
+  const std::int64_t most_elements = few_elements + most_times * ConvolutionNumbers::product(numbers.extent);
+  if (least_elements(numbers) > static_cast<double>(most_elements)) return std::nullopt;
+  DepthwisePlan plan(numbers);
+  if (plan.elements() > most_elements) return std::nullopt;
+  return plan;
+}
 
 }  // namespace x86_convolution_detail
 
-SINTER_DECL std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers) {
+SINTER_DECL std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers,
+                                                          Isa isa) {
   using namespace x86_convolution_detail;
-  constexpr std::int64_t few_elements = 1 << 16, most_times = 4;
-  if (std::any_of(numbers.low.begin(), numbers.low.end(), [](std::int64_t low) { return low < 0; })) return nullptr;
-  const std::int64_t most_elements = few_elements + most_times * ConvolutionNumbers::product(numbers.extent);
-  if (least_elements(numbers) > static_cast<double>(most_elements)) return nullptr;
-  const DepthwisePlan plan(numbers);
-  if (plan.elements() > most_elements) return nullptr;
-  if (numbers.dtype == DType::f64) return std::make_unique<DepthwiseLaunch<DoubleLanes>>(plan);
-  return std::make_unique<DepthwiseLaunch<FloatLanes>>(plan);
+  const std::optional<DepthwisePlan> plan = depthwise_plan(numbers);
+  if (!plan) return nullptr;
+  if (numbers.dtype == DType::f64) return std::make_unique<DepthwiseLaunch<DoubleLanes>>(*plan, isa);
+  return std::make_unique<DepthwiseLaunch<FloatLanes>>(*plan, isa);
 }
 
 }  // namespace x86

@@ -1,0 +1,296 @@
+// The parts of the image's gradient, the taps of each, and how the parts come together.
+#pragma once
+
+#include <sinter/backend/x86/convolution/image_gradient.hpp>
+
+#include <sinter/backend/x86/contraction/aligned_bytes.hpp>
+#include <sinter/backend/x86/convolution/convolution.ipp>
+#include <sinter/backend/x86/convolution/depthwise.hpp>
+#include <sinter/backend/x86/convolution/following.hpp>
+#include <sinter/base/index.hpp>
+#include <sinter/base/per_thread.hpp>
+#include <sinter/base/threads.hpp>
+
+#include <immintrin.h>
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+namespace x86_convolution_detail {
+
+/// Along one axis: the elements `first`, `first + stride`, ... of the image, and the taps that reach them.
+struct AxisPart {
+  std::int64_t first = 0, positions = 0, dilation = 1, low = 0;
+  std::vector<std::int64_t> taps;  // in the order in which they are added up: the last one first
+};
+inline AxisPart axis_part(const ConvolutionNumbers& n, std::size_t axis, std::int64_t first) {
+  const std::int64_t stride = n.stride[axis], dilation = n.dilation[axis];
+  AxisPart part{first, (n.extent[axis] - first + stride - 1) / stride, dilation / std::gcd(stride, dilation), 0, {}};
+  for (std::int64_t tap = 0; tap < n.taps[axis]; ++tap)
+    if ((first + n.low[axis] - tap * dilation) % stride == 0) part.taps.push_back(tap);
+  std::reverse(part.taps.begin(), part.taps.end());
+  if (!part.taps.empty()) part.low = -(first + n.low[axis] - part.taps.front() * dilation) / stride;
+  return part;
+}
+
+/// Elements of the image that see the same taps.
+struct ImagePart {
+  std::array<AxisPart, most_axes> axes;
+  std::vector<std::int64_t> taps;  // numbers of those in the kernel
+  std::int64_t weights_at = 0;     // elements, in front of it
+  std::int64_t result_at = 0;      // elements, of those of a channel
+  std::unique_ptr<Launch> launch;  // null: none reaches them
+
+  std::int64_t positions() const { return axes[0].positions * axes[1].positions * axes[2].positions; }
+  ConvolutionNumbers numbers(const ConvolutionNumbers& n, std::int64_t images) const {
+    ConvolutionNumbers own = n;
+    own.images = images;
+    std::swap(own.channels, own.outputs);
+    own.extent = n.positions;
+    own.stride = {1, 1, 1};
+    for (std::size_t axis = 0; axis < most_axes; ++axis) {
+      own.positions[axis] = axes[axis].positions;
+      own.taps[axis] = std::ssize(axes[axis].taps);
+      own.dilation[axis] = axes[axis].dilation;
+      own.low[axis] = axes[axis].low;
+    }
+    return own;
+  }
+};
+
+inline std::vector<ImagePart> image_parts(const ConvolutionNumbers& n) {
+  std::vector<ImagePart> parts;
+  std::int64_t weights = 0, results = 0;
+  for (std::int64_t z = 0; z < std::min(n.stride[0], n.extent[0]); ++z)
+    for (std::int64_t y = 0; y < std::min(n.stride[1], n.extent[1]); ++y)
+      for (std::int64_t x = 0; x < std::min(n.stride[2], n.extent[2]); ++x) {
+        ImagePart part{{axis_part(n, 0, z), axis_part(n, 1, y), axis_part(n, 2, x)}, {}, weights, results, nullptr};
+        for (const std::int64_t i : part.axes[0].taps)
+          for (const std::int64_t k : part.axes[1].taps)
+            for (const std::int64_t m : part.axes[2].taps) part.taps.push_back((i * n.taps[1] + k) * n.taps[2] + m);
+        weights += std::ssize(part.taps) * n.groups * n.channels * n.outputs;
+        results += part.positions();
+        parts.push_back(std::move(part));
+      }
+  return parts;
+}
+
+/// As convolutions of any kind are made here.
+inline std::unique_ptr<Launch> make_part_launch(const ConvolutionNumbers& n, Isa isa) {
+  if (n.groups > 1 && n.channels == 1)
+    if (std::unique_ptr<Launch> launch = make_depthwise_launch(n, isa)) return launch;
+  return make_convolution_launch(n, isa);
+}
+
+/// to[i * 2] and to[i * 2 + 1] are elements of both: as many of the first as `firsts`, and the same or one less of the
+/// second.
+SINTER_AVX2 inline void interleave(float* to, const float* first, const float* second, std::int64_t firsts,
+                                   std::int64_t seconds) {
+  std::int64_t i = 0;
+  for (; i + 8 <= seconds; i += 8) {
+    const __m256 a = _mm256_loadu_ps(first + i), b = _mm256_loadu_ps(second + i);
+    const __m256 low = _mm256_unpacklo_ps(a, b), high = _mm256_unpackhi_ps(a, b);
+    _mm256_storeu_ps(to + 2 * i, _mm256_permute2f128_ps(low, high, 0x20));
+    _mm256_storeu_ps(to + 2 * i + 8, _mm256_permute2f128_ps(low, high, 0x31));
+  }
+  for (; i < firsts; ++i) {
+    to[2 * i] = first[i];
+    if (i < seconds) to[2 * i + 1] = second[i];
+  }
+}
+
+template <class Number>
+class ImageGradientLaunch final : public FollowableLaunch {
+  using AlignedBytes = x86_contraction_detail::AlignedBytes;
+
+ public:
+  ImageGradientLaunch(const ConvolutionNumbers& numbers, Isa isa) : n_(numbers), isa_(isa), parts_(image_parts(n_)) {
+    for (const ImagePart& part : parts_) weights_ += std::ssize(part.taps);
+    weights_ *= n_.groups * n_.channels * n_.outputs;
+    together_ = images_together();
+    for (ImagePart& part : parts_)
+      if (!part.taps.empty() && n_.images > 0)
+        part.launch = make_part_launch(part.numbers(n_, is_whole() ? n_.images : together_), isa);
+    reserve();
+  }
+
+  void run(void* const* operands) override {
+    Number* const memory = reserve();
+    pack(static_cast<const Number*>(operands[1]), memory);
+    if (is_whole()) return run_whole(operands, memory);
+    const std::int64_t image = n_.groups * n_.outputs * ConvolutionNumbers::product(n_.positions),
+                       channels = n_.groups * n_.channels;
+    for (std::int64_t first = 0; first < n_.images; first += together_) {
+      for (const ImagePart& part : parts_) {
+        Number* const results = memory + weights_ + part.result_at * channels * together_;
+        if (part.launch == nullptr) {
+          std::memset(results, 0, as_index(part.positions() * channels * together_) * sizeof(Number));
+          continue;
+        }
+        const auto* const gradient = static_cast<const Number*>(operands[0]) + first * image;
+        void* const places[] = {const_cast<Number*>(gradient), memory + part.weights_at, results};
+        part.launch->run(places);
+      }
+      put_together(operands, memory + weights_, first);
+    }
+  }
+  void prepare() override {
+    reserve();
+    for (const ImagePart& part : parts_)
+      if (part.launch != nullptr) part.launch->prepare();
+  }
+
+  std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
+    auto both = std::make_unique<ImageGradientLaunch>(n_, isa_);
+    both->following_operands_ = next.kernel.operands.size();
+    if (is_whole()) {
+      FollowableLaunch* const own = as_followable(*both->parts_[0].launch);
+      std::unique_ptr<Launch> followed = own != nullptr ? own->followed_by(next) : nullptr;
+      if (followed == nullptr) return nullptr;
+      both->parts_[0].launch = std::move(followed);
+      return both;
+    }
+    const std::optional<Following> following =
+        Following::find(next, {n_.images, n_.groups * n_.channels, ConvolutionNumbers::product(n_.extent), n_.dtype});
+    if (following) both->following_ = FollowingLoop::make(*following, isa_);
+    return both->following_ != nullptr ? std::move(both) : nullptr;
+  }
+
+ private:
+  static constexpr std::size_t last = most_axes - 1;
+
+  bool is_whole() const { return parts_.size() == 1 && !parts_[0].taps.empty(); }
+  /// As many images as the parts of stay in a cache; of those of all, no image is left over.
+  std::int64_t images_together() const {
+    constexpr std::int64_t most_elements = 1 << 20;
+    const std::int64_t elements =
+        std::max<std::int64_t>(n_.groups * n_.channels * ConvolutionNumbers::product(n_.extent), 1);
+    std::int64_t together = std::clamp<std::int64_t>(most_elements / elements, 1, std::max<std::int64_t>(n_.images, 1));
+    while (together > 1 && n_.images % together != 0) --together;
+    return together;
+  }
+  /// The weights of the parts, then their results. Of the thread that calls.
+  Number* reserve() const {
+    AlignedBytes& memory = thread_object([] { return new AlignedBytes; });
+    const std::int64_t results =
+        is_whole() ? 0 : together_ * n_.groups * n_.channels * ConvolutionNumbers::product(n_.extent);
+    memory.reserve(as_index(weights_ + results) * sizeof(Number));
+    return reinterpret_cast<Number*>(memory.data());
+  }
+  void run_whole(void* const* operands, Number* weights) {
+    std::array<void*, 3 + max_accesses> places;
+    places[0] = operands[0];
+    places[1] = weights;
+    std::copy_n(operands + 2, 1 + following_operands_, places.begin() + 2);
+    parts_[0].launch->run(places.data());
+  }
+
+  /// [group, channel, output, tap] of each part from [group, output, channel, tap]: some channels at a time, whose taps
+  /// are adjacent.
+  void pack(const Number* weight, Number* to) const {
+    constexpr std::int64_t channels_at_once = 16;
+    const std::int64_t taps = ConvolutionNumbers::product(n_.taps),
+                       blocks = (n_.channels + channels_at_once - 1) / channels_at_once;
+    const double cost = static_cast<double>(channels_at_once * n_.outputs * taps);
+    parallel_for(n_.groups * blocks, cost, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task) {
+        const std::int64_t group = task / blocks, first = task % blocks * channels_at_once,
+                           stop = std::min(first + channels_at_once, n_.channels);
+        for (const ImagePart& part : parts_) pack_part(part, weight, to, group, first, stop);
+      }
+    });
+  }
+  void pack_part(const ImagePart& part, const Number* weight, Number* to, std::int64_t group, std::int64_t first,
+                 std::int64_t stop) const {
+    const std::int64_t taps = ConvolutionNumbers::product(n_.taps), own = std::ssize(part.taps);
+    const std::int64_t* const tap = part.taps.data();
+    for (std::int64_t output = 0; output < n_.outputs; ++output)
+      for (std::int64_t channel = first; channel < stop; ++channel) {
+        const Number* const from = weight + ((group * n_.outputs + output) * n_.channels + channel) * taps;
+        Number* const row = to + part.weights_at + ((group * n_.channels + channel) * n_.outputs + output) * own;
+        for (std::int64_t i = 0; i < own; ++i) row[i] = from[tap[i]];
+      }
+  }
+
+  /// What parts have of the images from `first` on, as images.
+  void put_together(void* const* operands, const Number* results, std::int64_t first) const {
+    const std::int64_t channels = n_.groups * n_.channels, elements = ConvolutionNumbers::product(n_.extent);
+    double cost = 10 + 0.5 * static_cast<double>(elements);
+    if (following_ != nullptr) cost += following_->nanoseconds_per_element() * static_cast<double>(elements);
+    parallel_for(together_ * channels, cost, [&](std::int64_t begin, std::int64_t end) {
+      if (following_ == nullptr) {
+        Number* const out = static_cast<Number*>(operands[2]) + first * channels * elements;
+        for (std::int64_t i = begin; i < end; ++i) put_channel(results, i, out + i * elements);
+        return;
+      }
+      AlignedBytes& memory = thread_object([] { return new AlignedBytes; });
+      memory.reserve(as_index(elements) * sizeof(Number));
+      auto* const channel = reinterpret_cast<Number*>(memory.data());
+      FollowingRun follow(*following_, operands + 3);
+      for (std::int64_t i = begin; i < end; ++i) {
+        put_channel(results, i, channel);
+        follow({first + i / channels, i % channels, 1, channel, elements * n_.element()});
+      }
+    });
+  }
+  /// Channel `number` of those of all images.
+  void put_channel(const Number* results, std::int64_t number, Number* out) const {
+    const std::int64_t all = together_ * n_.groups * n_.channels;
+    const std::int64_t in_row = std::min(n_.stride[last], n_.extent[last]);  // parts of a row are neighbours
+    for (std::size_t p = 0; p < parts_.size(); p += as_index(in_row)) {
+      const auto& [z, y, x] = parts_[p].axes;
+      for (std::int64_t i = 0; i < z.positions; ++i)
+        for (std::int64_t k = 0; k < y.positions; ++k) {
+          const std::int64_t line = (z.first + i * n_.stride[0]) * n_.extent[1] + y.first + k * n_.stride[1],
+                             row = i * y.positions + k;
+          put_row(std::span(parts_).subspan(p, as_index(in_row)), results, all, number, row,
+                  out + line * n_.extent[last]);
+        }
+    }
+  }
+  void put_row(std::span<const ImagePart> parts, const Number* results, std::int64_t all, std::int64_t number,
+               std::int64_t row, Number* out) const {
+    const auto source = [&](const ImagePart& part) {
+      return results + part.result_at * all + number * part.positions() + row * part.axes[last].positions;
+    };
+    if constexpr (std::same_as<Number, float>)
+      if (parts.size() == 2 && n_.stride[last] == 2)
+        return interleave(out, source(parts[0]), source(parts[1]), parts[0].axes[last].positions,
+                          parts[1].axes[last].positions);
+    for (const ImagePart& part : parts) {
+      const Number* const from = source(part);
+      for (std::int64_t i = 0; i < part.axes[last].positions; ++i)
+        out[part.axes[last].first + i * n_.stride[last]] = from[i];
+    }
+  }
+
+  const ConvolutionNumbers n_;
+  const Isa isa_;
+  std::vector<ImagePart> parts_;
+  std::int64_t weights_ = 0, together_ = 1;  // elements; images
+  std::size_t following_operands_ = 0;
+  std::shared_ptr<const FollowingLoop> following_;
+};
+
+}  // namespace x86_convolution_detail
+
+SINTER_DECL std::unique_ptr<Launch> make_image_gradient_launch(
+    const x86_convolution_detail::ConvolutionNumbers& numbers, Isa isa) {
+  using namespace x86_convolution_detail;
+  if (numbers.dtype == DType::f64) return std::make_unique<ImageGradientLaunch<double>>(numbers, isa);
+  return std::make_unique<ImageGradientLaunch<float>>(numbers, isa);
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END

@@ -1,0 +1,203 @@
+// Gradients of convolutions that the x86 back end computes whole: values of what they are made of; bits of it where no
+// zeros are left out; and none of what windows do not see.
+#include "../catch.hpp"
+#include "../checks.hpp"
+#include "../plan_harness.hpp"
+#include "../sample.hpp"
+
+#include <sinter/base/threads.hpp>
+#include <sinter/graph/builder.hpp>
+#include <sinter/ops/registry.hpp>
+#include <sinter/passes/decompose.hpp>
+
+#include <sinter/sinter.hpp>
+
+#ifndef SINTER_NO_X86
+#include <limits>
+#include <optional>
+#include <random>
+
+using namespace sinter;
+using namespace sinter_test;
+
+namespace {
+
+using By = ops::ConvolutionOperand;
+
+/// A gradient of a random convolution of one to three axes.
+struct Problem {
+  DType dtype = DType::f32;
+  Shape x, weight, dout, low, high;
+  IntVector stride, dilation;
+  std::int64_t groups = 1;
+
+  Problem(std::mt19937& random, bool is_depthwise) {
+    const auto draw = [&](int from, int to) { return std::uniform_int_distribution<int>(from, to)(random); };
+    const int axes = draw(1, 3);
+    groups = is_depthwise ? draw(2, 9) : draw(0, 2) == 0 ? draw(2, 4) : 1;
+    const int channels = is_depthwise ? 1 : draw(0, 9) == 0 ? draw(40, 70) : draw(1, 6);
+    const int outputs = is_depthwise ? draw(1, 2) : draw(1, 20);
+    dtype = draw(0, 3) == 0 ? DType::f64 : DType::f32;
+    x = {draw(1, 3), channels * groups};
+    weight = {outputs * groups, channels};
+    dout = {x[0], outputs * groups};
+    for (int i = 0; i < axes; ++i) {
+      const std::int64_t taps = draw(1, 5), apart = draw(1, 3), front = draw(0, 4), back = draw(0, 4),
+                         step = draw(1, 4);
+      const std::int64_t reach = (taps - 1) * apart + 1;
+      const std::int64_t extent =
+          std::max<std::int64_t>(1, reach - front - back) + draw(0, i + 1 == axes ? 30 / axes : 4);
+      x.push_back(extent);
+      weight.push_back(taps);
+      low.push_back(front);
+      high.push_back(back);
+      stride.push_back(step);
+      dilation.push_back(apart);
+      dout.push_back((extent + front + back - reach) / step + 1);
+    }
+  }
+
+  Graph gradient(By by) const {
+    GraphBuilder builder;
+    Attrs attrs;
+    attrs.set(ops::ConvolutionAttributes::stride, stride);
+    attrs.set(ops::ConvolutionAttributes::dilation, dilation);
+    attrs.set(ops::ConvolutionAttributes::low, low);
+    attrs.set(ops::ConvolutionAttributes::high, high);
+    attrs.set(ops::ConvolutionAttributes::groups, groups);
+    const auto input = [&](const Shape& shape) {
+      return Val{&builder, builder.input({dtype, Device::cpu(), shape}), {}};
+    };
+    const Val first = input(by == By::image ? dout : x), second = input(by == By::image ? weight : dout);
+    attrs.shape = by == By::image ? x : weight;
+    attrs.set(ops::ConvolutionGradient::by, by);
+    const Val out = apply(op_info<ops::ConvolutionGradient>, {first, second}, std::move(attrs));
+    return builder.finish(std::span(&out.value, 1));
+  }
+  bool has_stride() const {
+    return std::any_of(stride.begin(), stride.end(), [](std::int64_t step) { return step > 1; });
+  }
+};
+
+std::vector<x86::Isa> isas() {
+  const std::optional<x86::Isa> best = x86::detect_isa();
+  if (!best) return {};
+  return *best == x86::Isa::avx512 ? std::vector{x86::Isa::avx2, x86::Isa::avx512} : std::vector{x86::Isa::avx2};
+}
+
+/// Is it one step of the back end's?
+bool is_whole(const Plan& plan) { return kinds(plan) == "host" && plan.steps()[0].backend == "x86"; }
+
+void check_gradient(const Graph& graph, x86::X86Backend& backend, bool has_same_bits) {
+  const auto inputs = random_inputs(graph);
+  const auto whole = build_plan(graph, fused({&backend, reference()})),
+             apart = build_plan(Decompose{}(graph), fused({&backend, reference()}));
+  INFO(graph.text() << whole->text());
+  const auto found = run(*whole, inputs), wanted = run(*apart, inputs);
+  REQUIRE(found[0].extents == wanted[0].extents);
+  if (has_same_bits) CHECK(found[0].data == wanted[0].data);
+  CHECK(difference(found[0], oracle::evaluate(graph, inputs)[0], 10 * tolerance_of(found[0].dtype)) == "");
+}
+
+}  // namespace
+
+TEST_CASE("gradients of convolutions by images have the values of what they are made of") {
+  std::mt19937 random(11);
+  std::size_t whole = 0, all = 0;
+  for (std::size_t i = 0; i < 24; ++i) {
+    const Problem problem(random, i % 3 == 0);
+    if (!is_in_sample(i)) continue;
+    for (const x86::Isa isa : isas()) {
+      x86::X86Backend backend(isa);
+      const Graph graph = problem.gradient(By::image);
+      const bool is_made = is_whole(*build_plan(graph, fused({&backend, reference()})));
+      whole += is_made;
+      ++all;
+      const bool is_depthwise = problem.groups > 1 && problem.weight[0] == Dim(problem.groups);
+      check_gradient(graph, backend, is_made && !problem.has_stride() && !is_depthwise);
+    }
+  }
+  CHECK(2 * whole > all);
+}
+
+TEST_CASE("gradients of convolutions of one channel in each group by their weights") {
+  std::mt19937 random(12);
+  for (std::size_t i = 0; i < 16; ++i) {
+    const Problem problem(random, true);
+    if (!is_in_sample(i)) continue;
+    for (const x86::Isa isa : isas()) {
+      x86::X86Backend backend(isa);
+      const Graph graph = problem.gradient(By::weight);
+      CHECK(is_whole(*build_plan(graph, fused({&backend, reference()}))));
+      check_gradient(graph, backend, false);
+    }
+  }
+}
+
+TEST_CASE("long sums of gradients by weights of one channel are added up in double") {
+  std::mt19937 random(1);
+  Problem problem(random, true);
+  problem.dtype = DType::f32;
+  problem.groups = 2;
+  problem.x = {9, 2, 50, 61};
+  problem.weight = {2, 1, 3, 3};
+  problem.dout = {9, 2, 50, 61};
+  problem.low = problem.high = {1, 1};
+  problem.stride = problem.dilation = {1, 1};
+  const Graph graph = problem.gradient(By::weight);
+  auto inputs = random_inputs(graph);
+  for (auto& number : inputs[0].data) number = static_cast<float>(number * 0.1 + 1);
+  for (auto& number : inputs[1].data) number = static_cast<float>(number * 0.1 + 1);
+  x86::X86Backend backend(isas().front());
+  const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
+  CHECK(difference(found[0], oracle::evaluate(graph, inputs)[0], 5e-7) == "");
+}
+
+TEST_CASE("what no window sees does not reach gradients") {
+  std::mt19937 random(1);
+  Problem problem(random, true);
+  problem.dtype = DType::f32;
+  problem.groups = 3;
+  problem.x = {2, 3, 9, 22};  // a line and a column are left over by stride 2
+  problem.weight = {3, 1, 2, 2};
+  problem.low = problem.high = {0, 0};
+  problem.dilation = {1, 1};
+  problem.stride = {2, 3};
+  problem.dout = {2, 3, 4, 7};
+  const Graph graph = problem.gradient(By::weight);
+  auto inputs = random_inputs(graph);
+  for (std::size_t i = 0; i < inputs[0].data.size(); ++i)
+    if (i / 22 % 9 == 8 || i % 22 >= 20 || i % 22 % 3 == 2) inputs[0].data[i] = std::numeric_limits<double>::infinity();
+  x86::X86Backend backend(isas().front());
+  const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
+  for (const auto number : found[0].data) CHECK(std::isfinite(static_cast<double>(number)));
+  // By the image, what no tap reaches from any position has the gradient 0, whatever the weight.
+  const Graph by_image = problem.gradient(By::image);
+  auto others = random_inputs(by_image);
+  for (auto& number : others[1].data) number = std::numeric_limits<double>::infinity();
+  const auto zeros = run(*build_plan(by_image, fused({&backend, reference()})), others);
+  for (std::size_t i = 0; i < zeros[0].data.size(); ++i)
+    if (i % 22 % 3 == 2) CHECK(zeros[0].data[i] == 0);
+}
+
+TEST_CASE("gradients of convolutions do not depend on the number of threads") {
+  const int before = thread_count();
+  std::mt19937 random(13);
+  for (int i = 0; i < 4; ++i) {
+    const Problem problem(random, i % 2 == 0);
+    for (const By by : {By::image, By::weight}) {
+      const Graph graph = problem.gradient(by);
+      const auto inputs = random_inputs(graph);
+      std::vector<oracle::Array> wanted;
+      for (const int threads : {1, 3}) {
+        set_thread_count(threads);
+        x86::X86Backend backend(isas().front());
+        const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
+        if (threads == 1) wanted = found;
+        else CHECK(found[0].data == wanted[0].data);
+      }
+    }
+  }
+  set_thread_count(before);
+}
+#endif
