@@ -278,6 +278,51 @@ def emit_inverse_pi():
     print('};\n\n}  // namespace x86')
 
 
+TANH_PIECES = 8
+TANH_END = mpf('9.03')                   # from a little below on f32 has 1, and the last polynomial, too
+TANH_BREAKS = [2, 3, 4, 6, 8, 12, 16, 24, 32]   # of v = 2 + a * scale: half octaves, told by three bits of v
+TANH_SCALE = round_to(30 / TANH_END, 24)
+
+
+def last_place(x):                       # of f32
+    return mp.ldexp(1, int(mp.frexp(x)[1]) - 24)
+
+
+def near_single(lo, hi):
+    """A number a little below the middle whose tanh f32 holds nearly exactly, so that the polynomial's first coefficient is right."""
+    middle = lo + (hi - lo) * mpf('0.48')
+    candidates = [round_to(middle * (1 + mpf(k) / 100000), 24) for k in range(-150, 151)]
+    return min(candidates, key=lambda c: abs(mp.tanh(c) - round_to(mp.tanh(c), 24)))
+
+
+def tanh_piece(index, degree=6):
+    """The centre and the coefficients in a - centre of one piece, and the largest error in units of the last place."""
+    lo, hi = ((v - 2) / TANH_SCALE for v in TANH_BREAKS[index:index + 2])
+    lo, hi = lo * (1 - mpf('1e-6')), hi * (1 + mpf('1e-6'))   # v is rounded
+    if index == 0:                       # around 0 the error counts relatively: a + a^2 (...)
+        values, error = fit(lambda a: (mp.tanh(a) / a - 1) / a, lambda a: a, TINY, hi, degree - 2, 24)
+        return [mpf(0), mpf(0), mpf(1)] + values, 2 ** (error + 24)
+    centre = near_single(lo, hi)
+    values, error = fit(lambda t: mp.tanh(centre + t), lambda t: 1 / last_place(mp.tanh(centre + t)), lo - centre, hi - centre, degree, 24)
+    return [centre] + values, 2 ** error
+
+
+def emit_tanh():
+    pieces = [tanh_piece(i) for i in range(TANH_PIECES)]
+    print(f'tanh: {max(float(error) for _, error in pieces):.2f} ulp', file=sys.stderr, flush=True)
+    emit('tanh_end', 'From here on tanh is 1, in f32.', [round_to(TANH_END * (1 - mpf('1e-5')), 24)])
+    emit('tanh_scale', 'v = 2 + a * tanh_scale tells by three of its bits, half octaves from 2 to 32, which of eight polynomials has tanh(a).',
+         [TANH_SCALE])
+    print('// A column for each: its centre, and its coefficients in a - centre from the lowest on. Error '
+          f'{max(float(error) for _, error in pieces):.2f} ulp.')
+    rows = list(zip(*(values for values, _ in pieces)))
+    print(f'inline constexpr float tanh_pieces[{len(rows)}][{TANH_PIECES}] = {{')
+    for row in rows:
+        text = [literal(v).replace('000000p', 'p') + 'f' for v in row]
+        print('    {' + ', '.join(text) + '},')
+    print('};')
+
+
 def emit_tables(tables, bits, which, suffix):
     for name, meaning, target, weight, lo, hi, degrees, variable in tables:
         target, weight, lo, hi = (v[which] if isinstance(v, tuple) else v for v in (target, weight, lo, hi))
@@ -309,6 +354,8 @@ def main():
         emit('pi', 'pi in three parts (Cody and Waite), all positive, so that -0 stays -0.',
              split(mp.pi, bits, 3, nearest=truncate_to))
         emit('two_thirds', '2/3 in two parts.', split(mpf(2) / 3, bits, 2))
+        if which == 0:
+            emit_tanh()
         print(f'\n}}  // namespace x86::coefficients_{suffix}')
     emit_inverse_pi()
     print('SINTER_NAMESPACE_END')

@@ -45,6 +45,8 @@
 #include <sinter/backend/x86/nest/guarded.ipp>
 #include <sinter/backend/x86/nest/loop.ipp>
 #include <sinter/backend/x86/nest/narrow_memory.ipp>
+#include <sinter/backend/x86/nest/pairs.ipp>
+#include <sinter/backend/x86/nest/pointers.ipp>
 #include <sinter/backend/x86/nest/prepare.ipp>
 #include <sinter/backend/x86/nest/scans.ipp>
 #include <sinter/backend/x86/nest/short_rows.ipp>

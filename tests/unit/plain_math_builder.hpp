@@ -152,6 +152,9 @@ class PlainMathBuilder final : public sinter::x86::MathBuilder {
   Vec shift_right(Vec a, int count) override {
     return map_bits([&](Bits x) { return x >> count; }, a);
   }
+  Vec lookup(Vec index, std::span<const float, 8> table) override {
+    return map_bits([&](Bits x) { return std::bit_cast<Bits>(static_cast<T>(table[x & 7])); }, index);
+  }
   Vec to_int(Vec a) override {
     return map([](T x) { return std::bit_cast<T>(static_cast<SignedBits>(x)); }, a);
   }

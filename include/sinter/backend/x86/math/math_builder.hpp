@@ -6,6 +6,7 @@
 #include <sinter/base/config.hpp>
 
 #include <cstdint>
+#include <span>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -55,8 +56,10 @@ class MathBuilder {
   virtual Vec int_sub(Vec a, Vec b) = 0;
   virtual Vec shift_left(Vec a, int count) = 0;
   virtual Vec shift_right(Vec a, int count) = 0;  // logical
-  virtual Vec to_int(Vec a) = 0;                  // integral float, |a| < 2^31 (f32) or 2^51 (f64), to integer
-  virtual Vec from_int(Vec a) = 0;                // the inverse, same range
+  /// The number of `table` that the low three bits of each lane say. f32 alone.
+  virtual Vec lookup(Vec index, std::span<const float, 8> table) = 0;
+  virtual Vec to_int(Vec a) = 0;    // integral float, |a| < 2^31 (f32) or 2^51 (f64), to integer
+  virtual Vec from_int(Vec a) = 0;  // the inverse, same range
   // Masks. Ordered comparisons are false for NaN.
   virtual Mask less(Vec a, Vec b) = 0;
   virtual Mask less_equal(Vec a, Vec b) = 0;

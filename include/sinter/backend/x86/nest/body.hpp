@@ -31,13 +31,14 @@ struct Lane0 {
 
 class LoopBody {
  public:
-  LoopBody(CodeStream& stream, const PreparedNest& nest, int copies);
+  /// `rows` that are done side by side have values and pointers of their own; each has `copies` vectors in a step.
+  LoopBody(CodeStream& stream, const PreparedNest& nest, int copies, int rows = 1);
 
   VectorBuilder& builder() { return b_; }
 
   VReg value(InstId i, int copy);
   VReg constant_of(const Inst& inst);
-  void set_value(InstId i, int copy, VReg r) { values_[i * copies_ + as_index(copy)] = r; }
+  void set_value(InstId i, int copy, VReg r) { values_[value_at(i, copy)] = r; }
 
   /// Decides which accesses under the node at `place` are walked by pointers, and which of those lie in registers.
   void assign_pointers(std::size_t place);
@@ -64,6 +65,8 @@ class LoopBody {
 
   /// From here on a copy is a row, not a vector of a row: `rows` rows from the outer register on, each one vector wide.
   void set_rows(int rows) { rows_ = rows; }
+  /// Of rows of many vectors side by side: what follows belongs to this one, counted from the outer register.
+  void select_row(int row) { row_ = row; }
 
   int far_slot = 0;
   bool assumes_usual = false;  // hinted conditions are known to come out as they usually do
@@ -73,6 +76,7 @@ class LoopBody {
   /// A number of the row that vectors are divided by: its reciprocal in two parts, and the limit below.
   struct Divisor {
     InstId id = no_inst;
+    int row = 0;
     VReg high = no_vreg, low = no_vreg, limit = no_vreg;
   };
   struct Pointer {
@@ -88,6 +92,15 @@ class LoopBody {
   }
   static std::int32_t field(std::size_t access, std::size_t offset);
 
+  std::size_t value_at(InstId i, int copy) const {
+    const int row = nest_.place(i).level == NestLevel::kernel ? 0 : row_;
+    return (i * as_index(row_count_) + as_index(row)) * copies_ + as_index(copy);
+  }
+  std::size_t pointer_count() const { return kernel().accesses.size() + as_index(nest_.tiles); }
+  Pointer& pointer(std::size_t access, int row) { return pointers_[as_index(row) * pointer_count() + access]; }
+  Pointer& pointer(std::size_t access) { return pointer(access, row_); }
+  bool is_shared(std::size_t access) const;
+  void set_pointer(std::size_t access, int row);
   void use_pointer(std::size_t access);
   void use_loads(std::size_t place, NestLevel lowest, NestLevel highest);
   void use_stores(std::size_t place, bool inner);
@@ -124,8 +137,10 @@ class LoopBody {
   VectorBuilder b_;
   std::size_t copies_;
   int rows_ = 0;  // 0: copies are vectors
+  int row_count_ = 1, row_ = 0;
+  std::size_t taken_registers_ = 0;  // by pointers
   std::vector<VReg> values_;
-  std::vector<Pointer> pointers_;       // accesses, then tiles
+  std::vector<Pointer> pointers_;       // of each row: accesses, then tiles
   std::vector<Divisor> divisors_;       // of the current pass
   std::vector<int> displacement_slot_;  // per instruction: gathers with a scalar index
 };

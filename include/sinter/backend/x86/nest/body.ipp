@@ -15,13 +15,14 @@
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-SINTER_DECL LoopBody::LoopBody(CodeStream& stream, const PreparedNest& nest, int copies)
+SINTER_DECL LoopBody::LoopBody(CodeStream& stream, const PreparedNest& nest, int copies, int rows)
     : s_(stream),
       nest_(nest),
       b_(stream, nest.nest.lanes),
       copies_(as_index(copies)),
-      values_(nest.kernel().body.size() * copies_, no_vreg),
-      pointers_(nest.kernel().accesses.size() + as_index(nest.tiles)),
+      row_count_(rows),
+      values_(nest.kernel().body.size() * copies_ * as_index(rows), no_vreg),
+      pointers_(pointer_count() * as_index(rows)),
       displacement_slot_(nest.kernel().body.size(), -1) {
   for (std::size_t i = 0; i < kernel().body.size(); ++i) {
     const Inst& inst = kernel().body[i];
@@ -36,7 +37,7 @@ SINTER_DECL std::int32_t LoopBody::field(std::size_t access, std::size_t offset)
 SINTER_DECL VReg LoopBody::value(InstId i, int copy) {
   const Inst& inst = kernel().body[i];
   if (inst.prim == Prim::immediate) return constant_of(inst);
-  return values_[i * copies_ + as_index(copy_of(i, copy))];
+  return values_[value_at(i, copy_of(i, copy))];
 }
 
 SINTER_DECL VReg LoopBody::constant_of(const Inst& inst) {
@@ -53,149 +54,6 @@ SINTER_DECL VReg LoopBody::constant_of(const Inst& inst) {
 SINTER_DECL int LoopBody::copy_of(InstId i, int copy) const {
   const ValuePlace& place = nest_.place(i);
   return place.is_vector || (rows_ > 0 && place.level != NestLevel::kernel) ? copy : 0;
-}
-
-// Pointers -----------------------------------------------------------------------------------------------------------
-
-SINTER_DECL void LoopBody::use_pointer(std::size_t access) {
-  constexpr Gpr registers[] = {Gpr::r10, Gpr::r11, Gpr::rbx, Gpr::r12, Gpr::r13, Gpr::r14, Gpr::r15};
-  Pointer& p = pointers_[access];
-  if (p.kind != Pointer::Kind::none) return;
-  std::size_t taken = 0;
-  for (const Pointer& other : pointers_) taken += other.kind == Pointer::Kind::reg;
-  if (taken < std::size(registers)) p = {Pointer::Kind::reg, registers[taken], 0};
-  else p = {Pointer::Kind::slot, Gpr::none, s_.frame(8)};
-}
-
-SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLevel highest) {
-  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
-    if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
-    for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
-      const Inst& inst = kernel().body[id];
-      const NestLevel level = nest_.place(id).level;
-      if (reads_memory(inst.prim) && lowest <= level && level <= highest) use_pointer(inst.access);
-    }
-  }
-}
-
-/// Stores inside or outside the loops below the task's.
-SINTER_DECL void LoopBody::use_stores(std::size_t place, bool inner) {
-  std::size_t inner_end = 0;
-  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
-    const NestNode& node = nest_.nest.nodes[n];
-    const bool is_loop = node.kind == NestNodeKind::loop && nest_.nest.loop_of(node).mode != LoopMode::task;
-    const bool holds_passes = nest_.is_column() && is_loop && nest_.nest.loop_of(node).mode == LoopMode::vector;
-    if (is_loop && !holds_passes) inner_end = std::max<std::size_t>(inner_end, node.end);
-    if (node.kind == NestNodeKind::store && (n < inner_end) == inner) use_pointer(kernel().stores[node.first].access);
-  }
-}
-
-/// The innermost loops come first, while there are registers. Rows side by side keep nothing in memory, and what a row
-/// has once is walked too.
-SINTER_DECL void LoopBody::assign_pointers(std::size_t place) {
-  const bool has_rows = rows_ > 0;
-  use_loads(place, nest_.is_column() ? NestLevel::far : NestLevel::column, NestLevel::near);
-  if (nest_.is_column()) use_loads(place, NestLevel::column, NestLevel::column);
-  use_stores(place, true);
-  if (has_rows) use_loads(place, NestLevel::outer, NestLevel::outer);
-  if (nest_.is_column() || has_rows) use_stores(place, false);
-  for (int tile = 0; !has_rows && tile < nest_.tiles; ++tile) use_pointer(kernel().accesses.size() + as_index(tile));
-}
-
-SINTER_DECL void LoopBody::reset_pointers() {
-  for (std::size_t a = 0; a < pointers_.size(); ++a) {
-    const Pointer& p = pointers_[a];
-    if (p.kind == Pointer::Kind::none) continue;
-    const Gpr r = p.kind == Pointer::Kind::reg ? p.reg : Gpr::rax;
-    if (a >= kernel().accesses.size()) {
-      const auto row = static_cast<std::int32_t>(a - kernel().accesses.size());
-      s_.emit(Op::imul, {reg(r), mem(8), immediate()},
-              CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch_stride)), row);
-      s_.binary(Op::add, r, CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch)));
-    } else {
-      s_.mov(r, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, outer_stride))));
-      s_.binary(Op::imul, r, loop_reg::outer);
-      s_.binary(Op::add, r, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, base))));
-    }
-    if (p.kind == Pointer::Kind::slot) s_.mov(CodeStream::slot(p.slot), r);
-  }
-}
-
-SINTER_DECL void LoopBody::advance_pointers(bool far) {
-  const int axis = far ? nest_.nest.far_axis : nest_.nest.near_axis;
-  const std::size_t which = far ? offsetof(LoopArgs::Pointer, far_stride) : offsetof(LoopArgs::Pointer, reduced_stride);
-  for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
-    const Pointer& p = pointers_[a];
-    if (p.kind == Pointer::Kind::none || stride_class(a, axis) == StrideClass::zero) continue;
-    const Mem stride = CodeStream::at(loop_reg::args, field(a, which));
-    if (p.kind == Pointer::Kind::reg) {
-      s_.binary(Op::add, p.reg, stride);
-    } else {
-      s_.mov(Gpr::rax, stride);
-      s_.binary(Op::add, CodeStream::slot(p.slot), Gpr::rax);
-    }
-  }
-}
-
-SINTER_DECL void LoopBody::rewind_near() {
-  for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
-    const Pointer& p = pointers_[a];
-    if (p.kind == Pointer::Kind::none || stride_class(a, nest_.nest.near_axis) == StrideClass::zero) continue;
-    s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, reduced_stride))));
-    s_.binary(Op::imul, Gpr::rax, CodeStream::at(loop_reg::args, offsetof(LoopArgs, reduced)));
-    if (p.kind == Pointer::Kind::reg) s_.binary(Op::sub, p.reg, Gpr::rax);
-    else s_.binary(Op::sub, CodeStream::slot(p.slot), Gpr::rax);
-  }
-}
-
-SINTER_DECL Gpr LoopBody::pointer_in_register(std::size_t access, Gpr temporary, int row) {
-  const Pointer& p = pointers_[access];
-  if (row > 0) {
-    const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
-    s_.emit(Op::imul, {reg(temporary), mem(8), immediate()}, stride, row);
-    if (p.kind == Pointer::Kind::reg) s_.binary(Op::add, temporary, p.reg);
-    else s_.binary(Op::add, temporary, CodeStream::slot(p.slot));
-    return temporary;
-  }
-  if (p.kind == Pointer::Kind::reg) return p.reg;
-  s_.mov(temporary, CodeStream::slot(p.slot));
-  return temporary;
-}
-
-/// base + outer * outer_stride in r9, for the levels above the loops.
-SINTER_DECL Gpr LoopBody::row_address(std::size_t access, bool with_outer) {
-  const Mem base = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base)));
-  if (!with_outer) {
-    s_.mov(Gpr::r9, base);
-    return Gpr::r9;
-  }
-  s_.mov(Gpr::r9, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride))));
-  s_.binary(Op::imul, Gpr::r9, loop_reg::outer);
-  s_.binary(Op::add, Gpr::r9, base);
-  return Gpr::r9;
-}
-
-/// The address of the access's element (of its first column, for vectors). Clobbers r9.
-SINTER_DECL Mem LoopBody::address(std::size_t access, NestLevel level, const Lane0& lane, int displacement) {
-  const bool outside = level == NestLevel::kernel || (level == NestLevel::outer && rows_ == 0);
-  Gpr base = outside ? row_address(access, level == NestLevel::outer)
-                     : pointer_in_register(access, Gpr::r9, rows_ > 0 ? lane.copy : 0);
-  if (displacement >= 0) {
-    if (base != Gpr::r9) s_.mov(Gpr::r9, base);
-    s_.binary(Op::add, Gpr::r9, CodeStream::slot(displacement));
-    base = Gpr::r9;
-  }
-  if (stride_class(access, nest_.nest.vector_axis) == StrideClass::zero || rows_ > 0) return CodeStream::at(base);
-  const auto size = static_cast<unsigned>(size_of(dtype_of_access(access)));
-  return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
-                        lane.column_offset * static_cast<std::int32_t>(size));
-}
-
-SINTER_DECL Mem LoopBody::tile_address(std::size_t tile, DType dtype, const Lane0& lane) {
-  const Gpr base = pointer_in_register(kernel().accesses.size() + tile, Gpr::r9);
-  const auto size = static_cast<unsigned>(size_of(dtype));
-  return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
-                        lane.column_offset * static_cast<std::int32_t>(size));
 }
 
 // Instructions -------------------------------------------------------------------------------------------------------
@@ -263,7 +121,8 @@ SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
     if (from == DType::i64 && nest_.nest.narrow_index) from = DType::i32;
     const Divisor* divisor = nullptr;
     for (const Divisor& d : divisors_)
-      if (inst.prim == Prim::div && nest_.place(i).level == NestLevel::column && d.id == inst.args[1]) divisor = &d;
+      if (inst.prim == Prim::div && nest_.place(i).level == NestLevel::column && d.id == inst.args[1] && d.row == row_)
+        divisor = &d;
     if (divisor != nullptr) result = divide(args[0], args[1], *divisor, lane.tail);
     else result = lower(b_, inst, from, std::span<const VReg>(args.data(), as_index(count)));
   }
@@ -290,7 +149,7 @@ SINTER_DECL VReg LoopBody::out_of_range(VReg x, VReg limit) {
 }
 
 SINTER_DECL void LoopBody::prepare_divisions(std::span<const InstId> list) {
-  divisors_.clear();
+  if (row_ == 0) divisors_.clear();
   if (!b_.is_avx512() || rows_ > 0) return;  // narrow dividers are quick enough
   const Lane lane = Lane::f32, bits = Lane::i32;
   for (InstId i : list) {
@@ -299,10 +158,10 @@ SINTER_DECL void LoopBody::prepare_divisions(std::span<const InstId> list) {
         nest_.place(inst.args[1]).level != NestLevel::outer)
       continue;
     bool is_known = false;
-    for (const Divisor& d : divisors_) is_known |= d.id == inst.args[1];
+    for (const Divisor& d : divisors_) is_known |= d.id == inst.args[1] && d.row == row_;
     if (is_known) continue;
     const VReg by = value(inst.args[1], 0), one = b_.imm_float(lane, 1);
-    Divisor d{.id = inst.args[1]};
+    Divisor d{.id = inst.args[1], .row = row_};
     d.high = b_.div(lane, one, by);
     d.low = b_.mul(lane, b_.fnma(lane, by, d.high, one), d.high);
     VReg place =
@@ -382,7 +241,8 @@ SINTER_DECL VReg LoopBody::emit_index(InstId i, const Lane0& lane) {
   const Mem step = CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_step)) + at);
   s_.mov(Gpr::rax, step);
   s_.binary(Op::imul, Gpr::rax, loop_reg::outer);
-  for (int row = 0; rows_ > 0 && row < lane.copy; ++row) s_.binary(Op::add, Gpr::rax, step);
+  const int row = rows_ > 0 ? lane.copy : row_;
+  for (int r = 0; r < row; ++r) s_.binary(Op::add, Gpr::rax, step);
   s_.binary(Op::add, Gpr::rax,
             CodeStream::at(loop_reg::args, static_cast<std::int32_t>(offsetof(LoopArgs, index_origin)) + at));
   if (is_column)
@@ -518,7 +378,7 @@ SINTER_DECL VReg LoopBody::load_by_element(std::size_t access, const Lane0& lane
   s_.emit(Op::lea, {reg(Gpr::rdx), mem(8)}, CodeStream::at(Gpr::r9, loop_reg::column, 0, lane.column_offset));
   s_.binary(Op::imul, Gpr::rdx, stride);
   s_.binary(Op::add, Gpr::rdx, Gpr::rax);
-  const Pointer& p = pointers_[access];
+  const Pointer& p = pointer(access);
   if (p.kind == Pointer::Kind::reg) s_.binary(Op::add, Gpr::rdx, p.reg);
   else s_.binary(Op::add, Gpr::rdx, CodeStream::slot(p.slot));
   x86_detail::move_element(s_, size, target, CodeStream::at(Gpr::rdx));

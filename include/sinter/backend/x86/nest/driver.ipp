@@ -60,12 +60,14 @@ class LoopLaunch final : public Launch {
       return;
     }
     take(binding, geometry);
-    scratch_bytes_ = code_->scratch_bytes(args_.columns);
+    plan_pairs();
+    scratch_bytes_ = code_->scratch_bytes(args_.columns) * (in_pairs_ ? 2 : 1);
     if (scratch_bytes_ != 0) thread_scratch(scratch_bytes_);  // run() is to allocate nothing
     args_.scratch_stride = code_->scratch_stride(args_.columns);
     if (tail_) tail_->scratch_stride = args_.scratch_stride;
     if (args_.columns >= 1 && args_.columns <= code_->short_columns()) function_ = code_->short_rows();
     plan_split();
+    cached_ = function_;
     if (streaming != Streaming::never) plan_streaming(streaming == Streaming::always ? 0 : streamed_bytes);
     is_simple_ =
         rest_.empty() && !tail_ && !may_split_ && nanoseconds_ < serial_nanoseconds && streaming != Streaming::always;
@@ -186,24 +188,34 @@ class LoopLaunch final : public Launch {
     partials_.resize(as_index(blocks_ * code_->reductions()));
   }
 
+  /// Rows long enough that walking them costs more than what stands between, short enough for the first cache to hold
+  /// two; so much work that the code, which is made for it, is worth its time.
+  void plan_pairs() {
+    constexpr std::int64_t shortest = 64, longest = 8192, least_elements = 1 << 15;
+    const std::int64_t elements = args_.columns * outer_extent_ * rest_count_;
+    if (outer_extent_ < 2 || args_.columns < shortest || args_.columns > longest || elements < least_elements) return;
+    if (LoopFunction pairs = code_->pairs()) function_ = pairs, in_pairs_ = true;
+  }
+
   /// Output larger than the caches goes past them.
   void plan_streaming(double cache_bytes) {
     double written = 0;
     for (const Store& store : kernel().stores) {
       const LoopArgs::Pointer& p = args_.pointer[store.access];
       const std::int64_t size = size_of(kernel().operands[kernel().accesses[store.access].operand].dtype);
-      bool is_aligned = p.column_stride == size && (outer_extent_ == 1 || p.outer_stride % 64 == 0);
+      bool is_aligned = p.column_stride == size && (outer_extent_ == 1 || p.outer_stride % 64 == 0) &&
+                        (args_.reduced == 1 || p.reduced_stride % 64 == 0);
       for (const RestAxis& axis : rest_) is_aligned = is_aligned && axis.stride[store.access] % 64 == 0;
       if (!is_aligned) return;
       stored_.push_back(store.access);
       written += static_cast<double>(args_.columns * outer_extent_ * rest_count_ * size);
     }
-    if (written > cache_bytes) streaming_ = code_->streaming();
+    if (written > cache_bytes) streaming_ = in_pairs_ ? code_->streaming_pairs() : code_->streaming();
   }
   LoopFunction choose_function() const {
-    if (streaming_ == nullptr) return function_;
+    if (streaming_ == nullptr) return cached_;
     for (std::uint16_t access : stored_)
-      if (reinterpret_cast<std::uintptr_t>(args_.pointer[access].base) % 64 != 0) return code_->function();
+      if (reinterpret_cast<std::uintptr_t>(args_.pointer[access].base) % 64 != 0) return cached_;
     return streaming_;
   }
 
@@ -294,12 +306,12 @@ class LoopLaunch final : public Launch {
   std::unique_ptr<LoopArgs> tail_;
   std::vector<std::uint16_t> stored_;
   std::unique_ptr<BoundGeometry> without_rows_;  // of a kernel that reads along an axis of extent 0
-  LoopFunction streaming_ = nullptr;
+  LoopFunction cached_ = nullptr, streaming_ = nullptr;
   std::int64_t outer_extent_ = 1, rest_count_ = 1, blocks_ = 0;
   LoopArgs::Status status_;
   std::size_t scratch_bytes_ = 0;
   double nanoseconds_ = 0;
-  bool is_empty_ = false, is_simple_ = false, may_split_ = false;
+  bool is_empty_ = false, is_simple_ = false, may_split_ = false, in_pairs_ = false;
   LoopArgs args_;
 };
 

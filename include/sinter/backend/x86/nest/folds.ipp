@@ -204,8 +204,7 @@ SINTER_DECL void LoopGenerator::add_state_to_totals(const Totals& totals, const 
     b_.store_whole(lane_of(state[n].dtype), totals.sum(first + n), state[n].reg);
 }
 
-SINTER_DECL std::size_t LoopGenerator::find_state(const std::vector<Running>& values, const Inst& result,
-                                                  int copy) const {
+SINTER_DECL std::size_t LoopGenerator::find_state(std::span<const Running> values, const Inst& result, int copy) const {
   std::size_t at = 0;
   while (values[at].prim != Prim::fold || values[at].copy != copy ||
          !shares_state(kernel_.body[values[at].holder], result))
@@ -214,7 +213,7 @@ SINTER_DECL std::size_t LoopGenerator::find_state(const std::vector<Running>& va
 }
 
 /// A result of an ended fold.
-SINTER_DECL void LoopGenerator::publish_fold(InstId result, const std::vector<Running>& values, int copy) {
+SINTER_DECL void LoopGenerator::publish_fold(InstId result, std::span<const Running> values, int copy) {
   const Inst& inst = kernel_.body[result];
   const std::size_t first = find_state(values, inst, copy);
   const ScalarProgram& program = fold_of(values[first]).finish;

@@ -15,7 +15,11 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Which function of a LoopCode is written.
-enum class LoopPart : std::uint8_t { whole, streaming, blocks, finish, short_rows };
+enum class LoopPart : std::uint8_t { whole, streaming, blocks, finish, short_rows, pairs, streaming_pairs };
+inline bool is_streaming(LoopPart part) { return part == LoopPart::streaming || part == LoopPart::streaming_pairs; }
+inline bool is_in_pairs(LoopPart part) { return part == LoopPart::pairs || part == LoopPart::streaming_pairs; }
+/// Row kernels of which two rows may be done side by side.
+bool takes_pairs(const Kernel& kernel, Isa isa);
 
 class LoopGenerator {
  public:
@@ -103,6 +107,7 @@ class LoopGenerator {
   void row_block(std::size_t pass, std::vector<Running>& results, int block_end);
   void map_columns(std::size_t loop);
   void vector_step(std::size_t loop, const Lane0& lane);
+  void step_of_rows(std::size_t loop, const Lane0& lane);
   // guarded.ipp
   void whole_step(std::size_t loop, int copies);
   bool find_usual(std::size_t loop);
@@ -116,7 +121,7 @@ class LoopGenerator {
   void accumulate_extremum(Accumulators& into, const Inst& inst, VReg v, const Lane0& lane);
   int accumulators_of(DType dtype, int copies) const;
   void make_accumulators(const std::vector<Running>& values);
-  void publish(Reductions reductions, const std::vector<Running>& results);
+  void publish(Reductions reductions, std::span<const Running> results);
   void blocks_function(std::size_t outer);
   void start_block(int block, int block_end);
   void store_block(int block, const std::vector<Running>& results);
@@ -140,8 +145,8 @@ class LoopGenerator {
   void enter_fold(const std::vector<Running>& values, std::size_t first, const std::vector<Running>& items);
   void add_state_to_totals(const Totals& totals, const std::vector<Running>& values, std::size_t first);
   void merge_halves(std::span<const Running> state);
-  std::size_t find_state(const std::vector<Running>& values, const Inst& result, int copy) const;
-  void publish_fold(InstId result, const std::vector<Running>& values, int copy);
+  std::size_t find_state(std::span<const Running> values, const Inst& result, int copy) const;
+  void publish_fold(InstId result, std::span<const Running> values, int copy);
   void short_rows_fold(Reductions reductions, std::size_t reduction, int rows, const Tail& tail);
   // short_rows.ipp
   void short_rows_function(std::size_t outer);
@@ -149,6 +154,12 @@ class LoopGenerator {
   void short_rows_pass(std::size_t pass, int rows, const Tail& tail);
   void short_rows_reduce(InstId reduction, int rows, const Tail& tail);
   VReg short_row_start(const Inst& inst, VReg v, const Tail& tail);
+  // pairs.ipp
+  void pairs_function(std::size_t outer);
+  void pair_step(std::size_t outer);
+  void pair_pass(std::size_t pass);
+  template <class Item>
+  void for_each_row(Item&& item);
   // columns.ipp
   void column_step(std::size_t outer);
   void columns(std::size_t loop);
@@ -206,6 +217,7 @@ class LoopGenerator {
   LoopPart part_;
   CodeStream s_;
   int row_copies_;
+  int rows_ = 1, row_ = 0;  // side by side in the steps of a pass; the one that a step is for
   LoopBody body_;
   VectorBuilder& b_;
   int end_slot_ = 0, count_slot_ = 0, main_end_slot_ = 0;

@@ -23,14 +23,14 @@ SINTER_DECL LoopGenerator::LoopGenerator(const PreparedNest& nest, LoopPart part
       part_(part),
       s_(nest.isa),
       row_copies_(copies_of_part()),
-      body_(s_, nest, row_copies_),
+      body_(s_, nest, row_copies_, is_in_pairs(part) ? 2 : 1),
       b_(body_.builder()) {
   if (part == LoopPart::short_rows) body_.set_rows(row_copies_);
   end_slot_ = s_.frame(8);
   count_slot_ = s_.frame(8);
   main_end_slot_ = s_.frame(8);
   body_.far_slot = s_.frame(8);
-  body_.streams = part == LoopPart::streaming;
+  body_.streams = is_streaming(part);
 }
 
 /// The stage that the part renders.
@@ -68,6 +68,7 @@ SINTER_DECL void LoopGenerator::render_stage(std::size_t stage) {
     if (node(child).kind != NestNodeKind::loop) return render_outside(child, {});
     if (part_ == LoopPart::blocks) return blocks_function(child);
     if (part_ == LoopPart::short_rows) return short_rows_function(child);
+    if (is_in_pairs(part_)) return pairs_function(child);
     outer_loop([&] {
       if (part_ == LoopPart::finish) finish_function(child);
       else if (prepared_.is_column()) column_step(child);
@@ -149,7 +150,7 @@ SINTER_DECL void LoopGenerator::prepare_divisions(std::size_t pass) {
   body_.prepare_divisions(computed);
 }
 
-SINTER_DECL void LoopGenerator::publish(Reductions reductions, const std::vector<Running>& results) {
+SINTER_DECL void LoopGenerator::publish(Reductions reductions, std::span<const Running> results) {
   std::size_t at = 0;
   for (const InstId id : reductions) {
     if (kernel_.body[id].prim == Prim::fold) {
@@ -224,7 +225,7 @@ SINTER_DECL void LoopGenerator::walk_block(std::size_t loop, int copies, int blo
   s_.mov(CodeStream::slot(main_end_slot_), Gpr::rax);
   s_.begin_loop();
   s_.bind(top);
-  for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+  for (int u = 0; u < copies; ++u) step_of_rows(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
   s_.binary_imm(Op::add, loop_reg::column, step);
   s_.binary(Op::cmp, loop_reg::column, CodeStream::slot(main_end_slot_));
   s_.jump(Op::jl, top);
@@ -234,7 +235,7 @@ SINTER_DECL void LoopGenerator::walk_block(std::size_t loop, int copies, int blo
     s_.mov(Gpr::rax, CodeStream::slot(block_end));
     s_.binary(Op::sub, Gpr::rax, loop_reg::column);
     s_.jump(Op::jle, done);
-    vector_step(
+    step_of_rows(
         loop,
         {.copy = u, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, prepared_.needs_count)});
     s_.binary_imm(Op::add, loop_reg::column, nest_.lanes);
@@ -287,6 +288,16 @@ SINTER_DECL void LoopGenerator::restore_nan(VReg result, Lane lane, VReg saw_nan
   s_.bind(none);
 }
 
+/// One vector of the innermost loop, for each row in turn.
+SINTER_DECL void LoopGenerator::step_of_rows(std::size_t loop, const Lane0& lane) {
+  for (row_ = 0; row_ < rows_; ++row_) {
+    body_.select_row(row_);
+    vector_step(loop, lane);
+  }
+  row_ = 0;
+  body_.select_row(0);
+}
+
 /// One vector of the innermost loop.
 SINTER_DECL void LoopGenerator::vector_step(std::size_t loop, const Lane0& lane) {
   nest_.for_each_child(loop, [&](std::size_t child) {
@@ -304,6 +315,7 @@ SINTER_DECL void LoopGenerator::vector_step(std::size_t loop, const Lane0& lane)
 
 SINTER_DECL void LoopGenerator::accumulate(const Lane0& lane) {
   for (std::size_t r = 0; r < running_.size(); ++r) {
+    if (running_[r].copy != row_) continue;
     const Inst& inst = kernel_.body[running_[r].holder];
     if (inst.prim == Prim::fold) {
       if (running_[r].number == 0) accumulate_fold(r, lane);
@@ -338,7 +350,7 @@ SINTER_DECL void LoopGenerator::map_columns(std::size_t loop) {
   s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));
   s_.binary(Op::sub, Gpr::rax, loop_reg::column);
   s_.jump(Op::jle, done);
-  vector_step(
+  step_of_rows(
       loop,
       {.copy = 0, .column_offset = 0, .tail = b_.make_tail(Gpr::rax, Gpr::rdx, count_slot_, prepared_.needs_count)});
   s_.binary_imm(Op::add, loop_reg::column, nest_.lanes);

@@ -180,7 +180,7 @@ SINTER_DECL void LoopGenerator::emit_usual_test(std::size_t loop, int copies, in
 /// All vectors of one step, without a tail.
 SINTER_DECL void LoopGenerator::whole_step(std::size_t loop, int copies) {
   const auto emit_all = [&] {
-    for (int u = 0; u < copies; ++u) vector_step(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+    for (int u = 0; u < copies; ++u) step_of_rows(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
   };
   const bool has_guard = std::any_of(kernel_.body.begin(), kernel_.body.end(),
                                      [](const Inst& inst) { return inst.prim == Prim::guarded_load; });

@@ -63,8 +63,12 @@ class LoopCode {
   /// ... and from those block values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }
   /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64,
-  /// as must its outer stride. Null for kernels that reduce.
+  /// as must its outer stride. Null for kernels that store nothing for each element.
   virtual LoopFunction streaming() const = 0;
+  /// Row kernels: the whole with two rows side by side, made when first asked for, and the same with stores past the
+  /// caches. They take twice the scratch. Null where there is none.
+  virtual LoopFunction pairs() const = 0;
+  virtual LoopFunction streaming_pairs() const = 0;
   /// Row kernels: the whole for rows of 1 to `short_columns` elements, made when first asked for. Null where there is
   /// none.
   virtual LoopFunction short_rows() const = 0;

@@ -86,18 +86,18 @@ class CompiledLoop final : public LoopCode {
   }
 
   LoopFunction streaming() const override {
-    if (kernel_.kind != KernelKind::pointwise) return nullptr;
-    const ForkSection section;
-    std::call_once(later_once_,
-                   [this] { later_block_ = generate_later(LoopPart::streaming, "sinter_streaming_loop"); });
-    return later_block_->entry<LoopFunction>();
+    if (kernel_.kind != KernelKind::pointwise && kernel_.kind != KernelKind::row) return nullptr;
+    return later(streaming_, LoopPart::streaming, "sinter_streaming_loop");
   }
-
   LoopFunction short_rows() const override {
-    if (short_columns_ == 0) return nullptr;
-    const ForkSection section;
-    std::call_once(later_once_, [this] { later_block_ = generate_later(LoopPart::short_rows, "sinter_short_rows"); });
-    return later_block_->entry<LoopFunction>();
+    return short_columns_ == 0 ? nullptr : later(short_rows_, LoopPart::short_rows, "sinter_short_rows");
+  }
+  LoopFunction pairs() const override {
+    return takes_pairs(kernel_, isa_) ? later(pairs_, LoopPart::pairs, "sinter_pairs_of_rows") : nullptr;
+  }
+  LoopFunction streaming_pairs() const override {
+    if (!takes_pairs(kernel_, isa_)) return nullptr;
+    return later(streaming_pairs_, LoopPart::streaming_pairs, "sinter_streaming_pairs");
   }
 
   std::string listing() const override {
@@ -118,6 +118,15 @@ class CompiledLoop final : public LoopCode {
     if (blocks == whole) return;
     blocks_ = block_->entry<LoopFunction>(blocks);
     finish_ = block_->entry<LoopFunction>(finish);
+  }
+  struct LaterPart {
+    std::once_flag once;
+    std::shared_ptr<const CodeBlock> block;
+  };
+  LoopFunction later(LaterPart& to, LoopPart part, std::string_view name) const {
+    const ForkSection section;
+    std::call_once(to.once, [&] { to.block = generate_later(part, name); });
+    return to.block->entry<LoopFunction>();
   }
   IndexWidth index_width() const { return has_narrow_index_ ? IndexWidth::narrow_if_possible : IndexWidth::wide; }
   std::shared_ptr<const CodeBlock> generate_later(LoopPart part, std::string_view name) const {
@@ -169,8 +178,7 @@ class CompiledLoop final : public LoopCode {
   Schedule schedule_;
   Isa isa_;
   std::shared_ptr<const CodeBlock> block_;
-  mutable std::once_flag later_once_;  // a kernel has one such part at most
-  mutable std::shared_ptr<const CodeBlock> later_block_;
+  mutable LaterPart streaming_, short_rows_, pairs_, streaming_pairs_;
 };
 
 }  // namespace x86_detail

@@ -247,7 +247,7 @@ class TiledLaunch final : public Launch {
       written += static_cast<double>(tiles_ * plan_.tile_rows * plan_.tile_columns * source.size);
       stored_.push_back(store.access);
     }
-    if (written > cache_bytes) streaming_ = code_->streaming();
+    if (kernel.kind == KernelKind::pointwise && written > cache_bytes) streaming_ = code_->streaming();
   }
   LoopFunction choose_function() const {
     if (short_rows_ != nullptr) return short_rows_;

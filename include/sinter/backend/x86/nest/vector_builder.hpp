@@ -157,6 +157,8 @@ class VectorBuilder {
   /// Lane i is lane from[i] of `a`.
   using LaneOrder = std::array<std::uint8_t, 16>;
   VReg permute(Lane lane, VReg a, const LaneOrder& from);
+  /// f32: the number of `table` that the low three bits of each lane of `index` say.
+  VReg lookup(VReg index, std::span<const float, 8> table);
   /// The lane that stands before each run of `run` lanes whose number is odd, in all of these; the others are as they
   /// were, or 0 where `zeroed` (a mask register, AVX-512) leaves them out.
   VReg last_before_runs(Lane lane, VReg a, int run, VReg zeroed = no_vreg);
@@ -254,6 +256,7 @@ class VectorMath final : public MathBuilder {
   Vec int_sub(Vec a, Vec b) override { return {b_.sub(integer_, a.id, b.id)}; }
   Vec shift_left(Vec a, int count) override { return {b_.shift_left(lane_, a.id, count)}; }
   Vec shift_right(Vec a, int count) override { return {b_.shift_right(lane_, a.id, count)}; }
+  Vec lookup(Vec index, std::span<const float, 8> table) override { return {b_.lookup(index.id, table)}; }
   Vec to_int(Vec a) override { return {b_.to_int(lane_, a.id)}; }
   Vec from_int(Vec a) override { return {b_.from_int(lane_, a.id)}; }
   Vec min_magnitude(Vec x, double limit) override { return {b_.min_magnitude(lane_, x.id, limit)}; }

@@ -5,9 +5,11 @@
 
 #include <sinter/base/index.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <limits>
+#include <span>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -49,6 +51,16 @@ SINTER_DECL VReg VectorBuilder::permute(Lane lane, VReg a, const LaneOrder& from
   for (std::size_t i = 0; i < 16; ++i) narrow[i] = from[i], wide[i] = from[i];
   const VReg order = is_narrow ? s_.constant_vector(narrow.data(), width) : s_.constant_vector(wide.data(), width);
   s_.emit(is_narrow ? Op::vpermps : Op::vpermpd, {vec(r, width), vec(order, width), vec(a, width)});
+  return r;
+}
+
+/// Two copies where the instruction reads four bits. 16 bytes of lanes take a part of 32.
+SINTER_DECL VReg VectorBuilder::lookup(VReg index, std::span<const float, 8> table) {
+  const int width = std::max(32, bytes(Lane::f32));
+  std::array<float, 16> copies{};
+  for (std::size_t i = 0; i < copies.size(); ++i) copies[i] = table[i % 8];
+  VReg r = s_.new_vec(bytes(Lane::f32));
+  s_.emit(Op::vpermps, {vec(r, width), vec(index, width), vec(s_.constant_vector(copies.data(), width), width)});
   return r;
 }
 

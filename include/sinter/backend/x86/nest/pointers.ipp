@@ -1,0 +1,179 @@
+// Addresses of LoopBody: which accesses and tiles are walked by pointers, where these lie, and how they move.
+#pragma once
+
+#include <sinter/backend/x86/nest/body.hpp>
+
+#include <sinter/backend/x86/nest/loop.hpp>
+#include <sinter/base/index.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <iterator>
+
+SINTER_NAMESPACE_BEGIN
+namespace x86 {
+
+SINTER_DECL void LoopBody::use_pointer(std::size_t access) {
+  constexpr Gpr registers[] = {Gpr::r10, Gpr::r11, Gpr::rbx, Gpr::r12, Gpr::r13, Gpr::r14, Gpr::r15};
+  if (pointer(access, 0).kind != Pointer::Kind::none) return;
+  for (int row = 0; row < row_count_; ++row) {
+    Pointer& p = pointer(access, row);
+    if (row > 0 && is_shared(access)) {
+      p = pointer(access, 0);
+    } else if (taken_registers_ < std::size(registers)) {
+      p = {Pointer::Kind::reg, registers[taken_registers_++], 0};
+    } else {
+      p = {Pointer::Kind::slot, Gpr::none, s_.frame(8)};
+    }
+  }
+}
+
+/// Does every row read the same?
+SINTER_DECL bool LoopBody::is_shared(std::size_t access) const {
+  if (access >= kernel().accesses.size()) return false;
+  for (int axis = 0; axis < kernel().rank(); ++axis)
+    if (axis != nest_.nest.vector_axis && stride_class(access, axis) != StrideClass::zero) return false;
+  return true;
+}
+
+SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLevel highest) {
+  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
+    if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
+    for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
+      const Inst& inst = kernel().body[id];
+      const NestLevel level = nest_.place(id).level;
+      if (reads_memory(inst.prim) && lowest <= level && level <= highest) use_pointer(inst.access);
+    }
+  }
+}
+
+/// Stores inside or outside the loops below the task's.
+SINTER_DECL void LoopBody::use_stores(std::size_t place, bool inner) {
+  std::size_t inner_end = 0;
+  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
+    const NestNode& node = nest_.nest.nodes[n];
+    const bool is_loop = node.kind == NestNodeKind::loop && nest_.nest.loop_of(node).mode != LoopMode::task;
+    const bool holds_passes = nest_.is_column() && is_loop && nest_.nest.loop_of(node).mode == LoopMode::vector;
+    if (is_loop && !holds_passes) inner_end = std::max<std::size_t>(inner_end, node.end);
+    if (node.kind == NestNodeKind::store && (n < inner_end) == inner) use_pointer(kernel().stores[node.first].access);
+  }
+}
+
+/// The innermost loops come first, while there are registers. Rows side by side keep nothing in memory, and what a row
+/// has once is walked too.
+SINTER_DECL void LoopBody::assign_pointers(std::size_t place) {
+  const bool has_rows = rows_ > 0;
+  use_loads(place, nest_.is_column() ? NestLevel::far : NestLevel::column, NestLevel::near);
+  if (nest_.is_column()) use_loads(place, NestLevel::column, NestLevel::column);
+  use_stores(place, true);
+  if (has_rows) use_loads(place, NestLevel::outer, NestLevel::outer);
+  if (nest_.is_column() || has_rows) use_stores(place, false);
+  for (int tile = 0; !has_rows && tile < nest_.tiles; ++tile) use_pointer(kernel().accesses.size() + as_index(tile));
+}
+
+SINTER_DECL void LoopBody::reset_pointers() {
+  for (int row = 0; row < row_count_; ++row)
+    for (std::size_t a = 0; a < pointer_count(); ++a)
+      if (pointer(a, row).kind != Pointer::Kind::none && (row == 0 || !is_shared(a))) set_pointer(a, row);
+}
+
+SINTER_DECL void LoopBody::set_pointer(std::size_t access, int row) {
+  const Pointer& p = pointer(access, row);
+  const Gpr r = p.kind == Pointer::Kind::reg ? p.reg : Gpr::rax;
+  if (access >= kernel().accesses.size()) {
+    const auto place = static_cast<std::int32_t>(access - kernel().accesses.size()) + row * nest_.tiles;
+    s_.emit(Op::imul, {reg(r), mem(8), immediate()}, CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch_stride)),
+            place);
+    s_.binary(Op::add, r, CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch)));
+  } else {
+    const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+    s_.mov(r, stride);
+    s_.binary(Op::imul, r, loop_reg::outer);
+    s_.binary(Op::add, r, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base))));
+    for (int i = 0; i < row; ++i) s_.binary(Op::add, r, stride);
+  }
+  if (p.kind == Pointer::Kind::slot) s_.mov(CodeStream::slot(p.slot), r);
+}
+
+SINTER_DECL void LoopBody::advance_pointers(bool far) {
+  const int axis = far ? nest_.nest.far_axis : nest_.nest.near_axis;
+  const std::size_t which = far ? offsetof(LoopArgs::Pointer, far_stride) : offsetof(LoopArgs::Pointer, reduced_stride);
+  for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
+    const Pointer& p = pointer(a);
+    if (p.kind == Pointer::Kind::none || stride_class(a, axis) == StrideClass::zero) continue;
+    const Mem stride = CodeStream::at(loop_reg::args, field(a, which));
+    if (p.kind == Pointer::Kind::reg) {
+      s_.binary(Op::add, p.reg, stride);
+    } else {
+      s_.mov(Gpr::rax, stride);
+      s_.binary(Op::add, CodeStream::slot(p.slot), Gpr::rax);
+    }
+  }
+}
+
+SINTER_DECL void LoopBody::rewind_near() {
+  for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
+    const Pointer& p = pointer(a);
+    if (p.kind == Pointer::Kind::none || stride_class(a, nest_.nest.near_axis) == StrideClass::zero) continue;
+    s_.mov(Gpr::rax, CodeStream::at(loop_reg::args, field(a, offsetof(LoopArgs::Pointer, reduced_stride))));
+    s_.binary(Op::imul, Gpr::rax, CodeStream::at(loop_reg::args, offsetof(LoopArgs, reduced)));
+    if (p.kind == Pointer::Kind::reg) s_.binary(Op::sub, p.reg, Gpr::rax);
+    else s_.binary(Op::sub, CodeStream::slot(p.slot), Gpr::rax);
+  }
+}
+
+SINTER_DECL Gpr LoopBody::pointer_in_register(std::size_t access, Gpr temporary, int row) {
+  const Pointer& p = pointer(access);
+  if (row > 0) {
+    const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+    s_.emit(Op::imul, {reg(temporary), mem(8), immediate()}, stride, row);
+    if (p.kind == Pointer::Kind::reg) s_.binary(Op::add, temporary, p.reg);
+    else s_.binary(Op::add, temporary, CodeStream::slot(p.slot));
+    return temporary;
+  }
+  if (p.kind == Pointer::Kind::reg) return p.reg;
+  s_.mov(temporary, CodeStream::slot(p.slot));
+  return temporary;
+}
+
+/// base + outer * outer_stride in r9, for the levels above the loops.
+SINTER_DECL Gpr LoopBody::row_address(std::size_t access, bool with_outer) {
+  const Mem base = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base)));
+  if (!with_outer) {
+    s_.mov(Gpr::r9, base);
+    return Gpr::r9;
+  }
+  const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+  s_.mov(Gpr::r9, stride);
+  s_.binary(Op::imul, Gpr::r9, loop_reg::outer);
+  s_.binary(Op::add, Gpr::r9, base);
+  for (int i = 0; i < row_; ++i) s_.binary(Op::add, Gpr::r9, stride);
+  return Gpr::r9;
+}
+
+/// The address of the access's element (of its first column, for vectors). Clobbers r9.
+SINTER_DECL Mem LoopBody::address(std::size_t access, NestLevel level, const Lane0& lane, int displacement) {
+  const bool outside = level == NestLevel::kernel || (level == NestLevel::outer && rows_ == 0);
+  Gpr base = outside ? row_address(access, level == NestLevel::outer)
+                     : pointer_in_register(access, Gpr::r9, rows_ > 0 ? lane.copy : 0);
+  if (displacement >= 0) {
+    if (base != Gpr::r9) s_.mov(Gpr::r9, base);
+    s_.binary(Op::add, Gpr::r9, CodeStream::slot(displacement));
+    base = Gpr::r9;
+  }
+  if (stride_class(access, nest_.nest.vector_axis) == StrideClass::zero || rows_ > 0) return CodeStream::at(base);
+  const auto size = static_cast<unsigned>(size_of(dtype_of_access(access)));
+  return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
+                        lane.column_offset * static_cast<std::int32_t>(size));
+}
+
+SINTER_DECL Mem LoopBody::tile_address(std::size_t tile, DType dtype, const Lane0& lane) {
+  const Gpr base = pointer_in_register(kernel().accesses.size() + tile, Gpr::r9);
+  const auto size = static_cast<unsigned>(size_of(dtype));
+  return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
+                        lane.column_offset * static_cast<std::int32_t>(size));
+}
+
+}  // namespace x86
+SINTER_NAMESPACE_END
