@@ -9,6 +9,7 @@
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/runtime/following_steps.hpp>
+#include <sinter/runtime/watch.hpp>
 
 #include <sinter/sinter.hpp>
 
@@ -215,5 +216,47 @@ TEST_CASE("convolutions in a row, with their images added to their results") {
     CHECK(found[0].data == wanted[0].data);
     CHECK(difference(found[0], oracle::evaluate(graph, inputs)[0], 1e-5) == "");
   }
+}
+
+/// One of two results gets the memory of the convolution's image, which nobody reads any more.
+TEST_CASE("what follows a convolution does not write over the image") {
+  for (const bool is_depthwise : {true, false}) {
+    GraphBuilder builder;
+    const std::int64_t channels = 12;
+    const Val x{&builder, builder.input({DType::f32, Device::cpu(), {3, channels, 14, 13}}), {}};
+    const Val weight{
+        &builder, builder.input({DType::f32, Device::cpu(), {channels, is_depthwise ? 1 : channels, 3, 3}}), {}};
+    Layer layer = layers()[0];
+    layer.groups = is_depthwise ? channels : 1;
+    layer.x = x.shape();
+    const auto convolved = [&](Val image) { return apply(op_info<ops::Convolution>, {image, weight}, layer.attrs()); };
+    const Val y = convolved(sigmoid(x)), first = relu(y), second = y * y;
+    const Val out = convolved(first) + convolved(second);
+    const Graph graph = builder.finish(std::span(&out.value, 1));
+    const auto inputs = random_inputs(graph);
+    x86::X86Backend backend(isas().front());
+    const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs),
+               wanted = run(*build_plan(graph, apart(fused({&backend, reference()}))), inputs);
+    CHECK(found[0].data == wanted[0].data);
+  }
+}
+
+/// Who watches sees both steps, and the results are the same.
+TEST_CASE("a convolution and what follows it are watched as two steps") {
+  struct Count final : StepListener {
+    void begin(const PlanStep&) override { ++begun; }
+    void end(const PlanStep&, Device, const StepCost&, std::int64_t) override {}
+    int begun = 0;
+  };
+  const Graph graph = graph_of(layers()[0], tails()[1]);
+  const auto inputs = random_inputs(graph);
+  x86::X86Backend backend(isas().front());
+  const auto plan = build_plan(graph, fused({&backend, reference()}));
+  CHECK(becomes_one(*plan));
+  const auto wanted = run(*plan, inputs);
+  Count count;
+  const ListenToSteps listen(count);
+  CHECK(run(*plan, inputs)[0].data == wanted[0].data);
+  CHECK(count.begun == 2);
 }
 #endif

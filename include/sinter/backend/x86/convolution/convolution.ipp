@@ -8,6 +8,7 @@
 #include <sinter/backend/x86/contraction/micro.hpp>
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/convolution/depthwise.hpp>
+#include <sinter/backend/x86/convolution/depthwise_gradient.hpp>
 #include <sinter/backend/x86/convolution/following.hpp>
 #include <sinter/backend/x86/convolution/image_gradient.hpp>
 #include <sinter/backend/x86/convolution/window_vectors.hpp>

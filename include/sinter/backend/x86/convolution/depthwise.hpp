@@ -14,10 +14,6 @@ namespace x86 {
 /// Operands: x, weight, result. Sums are fma in the order of the taps, on every ISA, which is that of a kernel that
 /// follows. Null where an image with its borders is many times as large as without.
 std::unique_ptr<Launch> make_depthwise_launch(const x86_convolution_detail::ConvolutionNumbers& numbers, Isa isa);
-/// The gradient by the weight. Operands: x, the gradient of the result, the weight's. Each of its elements is a sum over
-/// all positions of all images: lanes of a vector over some lines, then in double; the lanes at last. Borders are small.
-std::unique_ptr<Launch> make_depthwise_weight_gradient_launch(
-    const x86_convolution_detail::ConvolutionNumbers& numbers);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

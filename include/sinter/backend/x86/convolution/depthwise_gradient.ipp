@@ -2,9 +2,10 @@
 // for the convolution, with those of the result's gradient, added up for all taps at once.
 #pragma once
 
-#include <sinter/backend/x86/convolution/depthwise.ipp>
+#include <sinter/backend/x86/convolution/depthwise_gradient.hpp>
 
 #include <sinter/backend/x86/contraction/aligned_bytes.hpp>
+#include <sinter/backend/x86/convolution/depthwise.ipp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/base/threads.hpp>

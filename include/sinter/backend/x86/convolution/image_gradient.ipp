@@ -110,6 +110,18 @@ SINTER_AVX2 inline void interleave(float* to, const float* first, const float* s
   }
 }
 
+/// The last element first: all taps of a kernel are so where the stride is 1.
+inline void copy_backwards(double* to, const double* from, std::int64_t count) {
+  std::reverse_copy(from, from + count, to);
+}
+SINTER_AVX2 inline void copy_backwards(float* to, const float* from, std::int64_t count) {
+  const __m256i backwards = _mm256_setr_epi32(7, 6, 5, 4, 3, 2, 1, 0);
+  std::int64_t i = 0;
+  for (; i + 8 <= count; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_permutevar8x32_ps(_mm256_loadu_ps(from + count - 8 - i), backwards));
+  for (; i < count; ++i) to[i] = from[count - 1 - i];
+}
+
 template <class Number>
 class ImageGradientLaunch final : public FollowableLaunch {
   using AlignedBytes = x86_contraction_detail::AlignedBytes;
@@ -147,6 +159,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
   }
   void prepare() override {
     reserve();
+    if (following_ != nullptr) reserve_channel();
     for (const ImagePart& part : parts_)
       if (part.launch != nullptr) part.launch->prepare();
   }
@@ -169,6 +182,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
 
  private:
   static constexpr std::size_t last = most_axes - 1;
+  static constexpr std::int64_t block = 32;  // of channels, and of outputs, whose weights are packed together
 
   bool is_whole() const { return parts_.size() == 1 && !parts_[0].taps.empty(); }
   /// As many images as the parts of stay in a cache; of those of all, no image is left over.
@@ -188,6 +202,12 @@ class ImageGradientLaunch final : public FollowableLaunch {
     memory.reserve(as_index(weights_ + results) * sizeof(Number));
     return reinterpret_cast<Number*>(memory.data());
   }
+  /// A channel of an image, of the thread that puts it together for what follows.
+  Number* reserve_channel() const {
+    AlignedBytes& memory = thread_object([] { return new AlignedBytes; });
+    memory.reserve(as_index(ConvolutionNumbers::product(n_.extent)) * sizeof(Number));
+    return reinterpret_cast<Number*>(memory.data());
+  }
   void run_whole(void* const* operands, Number* weights) {
     std::array<void*, 3 + max_accesses> places;
     places[0] = operands[0];
@@ -196,31 +216,32 @@ class ImageGradientLaunch final : public FollowableLaunch {
     parts_[0].launch->run(places.data());
   }
 
-  /// [group, channel, output, tap] of each part from [group, output, channel, tap]: some channels at a time, whose taps
-  /// are adjacent.
+  /// [group, channel, output, tap] of each part from [group, output, channel, tap], a block of channels and outputs at
+  /// a time: lines of the cache that are read for one channel serve the next one.
   void pack(const Number* weight, Number* to) const {
-    constexpr std::int64_t channels_at_once = 16;
-    const std::int64_t taps = ConvolutionNumbers::product(n_.taps),
-                       blocks = (n_.channels + channels_at_once - 1) / channels_at_once;
-    const double cost = static_cast<double>(channels_at_once * n_.outputs * taps);
-    parallel_for(n_.groups * blocks, cost, [&](std::int64_t begin, std::int64_t end) {
+    const std::int64_t channel_blocks = (n_.channels + block - 1) / block,
+                       output_blocks = (n_.outputs + block - 1) / block;
+    const double cost = static_cast<double>(block * block * ConvolutionNumbers::product(n_.taps));
+    parallel_for(n_.groups * output_blocks * channel_blocks, cost, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t task = begin; task < end; ++task) {
-        const std::int64_t group = task / blocks, first = task % blocks * channels_at_once,
-                           stop = std::min(first + channels_at_once, n_.channels);
-        for (const ImagePart& part : parts_) pack_part(part, weight, to, group, first, stop);
+        const std::int64_t group = task / (channel_blocks * output_blocks),
+                           output = task / channel_blocks % output_blocks, channel = task % channel_blocks;
+        for (const ImagePart& part : parts_) pack_block(part, weight, to, group, output * block, channel * block);
       }
     });
   }
-  void pack_part(const ImagePart& part, const Number* weight, Number* to, std::int64_t group, std::int64_t first,
-                 std::int64_t stop) const {
-    const std::int64_t taps = ConvolutionNumbers::product(n_.taps), own = std::ssize(part.taps);
-    const std::int64_t* const tap = part.taps.data();
-    for (std::int64_t output = 0; output < n_.outputs; ++output)
-      for (std::int64_t channel = first; channel < stop; ++channel) {
-        const Number* const from = weight + ((group * n_.outputs + output) * n_.channels + channel) * taps;
-        Number* const row = to + part.weights_at + ((group * n_.channels + channel) * n_.outputs + output) * own;
-        for (std::int64_t i = 0; i < own; ++i) row[i] = from[tap[i]];
-      }
+  void pack_block(const ImagePart& part, const Number* weight, Number* to, std::int64_t group, std::int64_t output,
+                  std::int64_t channel) const {
+    const std::int64_t taps = ConvolutionNumbers::product(n_.taps), own = std::ssize(part.taps),
+                       outputs = std::min(block, n_.outputs - output), end = std::min(channel + block, n_.channels);
+    for (; channel < end; ++channel) {
+      const Number* from = weight + ((group * n_.outputs + output) * n_.channels + channel) * taps;
+      Number* row = to + part.weights_at + ((group * n_.channels + channel) * n_.outputs + output) * own;
+      for (std::int64_t i = 0; i < outputs; ++i, from += n_.channels * taps, row += own)
+        if (own == taps) copy_backwards(row, from, own);
+        else
+          for (std::int64_t k = 0; k < own; ++k) row[k] = from[part.taps[as_index(k)]];
+    }
   }
 
   /// What parts have of the images from `first` on, as images.
@@ -234,9 +255,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
         for (std::int64_t i = begin; i < end; ++i) put_channel(results, i, out + i * elements);
         return;
       }
-      AlignedBytes& memory = thread_object([] { return new AlignedBytes; });
-      memory.reserve(as_index(elements) * sizeof(Number));
-      auto* const channel = reinterpret_cast<Number*>(memory.data());
+      Number* const channel = reserve_channel();
       FollowingRun follow(*following_, operands + 3);
       for (std::int64_t i = begin; i < end; ++i) {
         put_channel(results, i, channel);
