@@ -5,7 +5,8 @@
 // host reads are 1, a hundred of them at most; with SINTER_STUB_COPIES copies to the host are printed, with
 // SINTER_STUB_GRAPHS what is recorded, made a part of a graph and destroyed. With SINTER_STUB_SLOW kernels take longer
 // than products of cuBLASLt, with SINTER_STUB_NEWER that is of another version, with SINTER_STUB_REFUSES no algorithm
-// that it is shown fits, with SINTER_STUB_ONE_SCALE it knows no scales of rows and columns.
+// that it is shown fits, with SINTER_STUB_ONE_SCALE it knows no scales of rows and columns. SINTER_STUB_COMPILES prints
+// what NVRTC is asked.
 #pragma once
 
 #include <cstdlib>
@@ -109,7 +110,9 @@ ALL(int, cuModuleGetFunction, (void** function, void* module, const char* name))
 extern "C" int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
 extern "C" int nvrtcCreateProgram(void** program, ...) { return *program = contexts, 0; }
 extern "C" int nvrtcDestroyProgram(void**) { return 0; }
-extern "C" int nvrtcCompileProgram(void*, int, const char* const*) { return 0; }
+extern "C" int nvrtcCompileProgram(void*, int, const char* const*) {
+  return std::getenv("SINTER_STUB_COMPILES") != nullptr && std::printf("compile\n"), 0;
+}
 extern "C" int nvrtcGetProgramLogSize(void*, std::size_t* size) { return *size = 0, 0; }
 extern "C" int nvrtcGetProgramLog(void*, char*) { return 0; }
 extern "C" int nvrtcGetCUBINSize(void*, std::size_t* size) { return *size = 4, 0; }

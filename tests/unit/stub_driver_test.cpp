@@ -9,6 +9,7 @@
 #include <sinter/sinter.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -162,4 +163,30 @@ TEST_CASE("CUDA over a stub: f8 with scales of rows and columns is one product, 
   CHECK(has(whole, "one: plan: 2 kernels"));  // the column of equal scales
   CHECK(has(whole, "All tests passed"));
   CHECK(has(plain, "All tests passed"));
+}
+
+TEST_CASE("a process with a repeated block", "[.repeated_block]") {
+  const Tensor x = ones({4, 64}, {.device = Device::cuda(0)});
+  eval(x);
+  base_detail::wait_for_background();
+  std::printf("now\n");
+  auto block = jit::region([](Tensor a) { return softmax(a, 1); });
+  auto f = jit::compile([=](Tensor a) { return block(block(cumsum(a, 1))); });
+  f(x);
+  std::fflush(stdout);
+}
+
+TEST_CASE("CUDA over a stub: what a repeated block needs is compiled with the rest, before anything runs") {
+  if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
+  const std::string folder = sinter_test::make_stub_driver();
+  if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
+  const std::string text = under("LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off SINTER_STUB_COMPILES=1",
+                                 "[.repeated_block]"),
+                    call = text.substr(std::min(text.find("now\n"), text.size()));
+  std::filesystem::remove_all(folder);
+  INFO(text);
+  const std::size_t first = call.find("compile\n"), last = call.rfind("compile\n"), launch = call.find("launch ");
+  CHECK(first < last);
+  CHECK(last < launch);
+  CHECK(launch != std::string::npos);
 }
