@@ -2,7 +2,8 @@
 // the choices that an earlier process left.
 //
 //   bench_first_calls [PROCESSES]      a table of medians, in milliseconds
-//   bench_first_calls --one NAME       one first call in this process, without a table (SINTER_TRACE=FILE shows its parts)
+//   bench_first_calls --one NAME       one in this process: milliseconds of its inputs, of it, and of a later call
+//                                      (SINTER_TRACE=FILE shows its parts)
 #include <sinter/sinter.hpp>
 
 #include <unistd.h>

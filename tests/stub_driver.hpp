@@ -4,8 +4,9 @@
 // machine makes, and that the loader of a process finds in the place of NVIDIA's. With SINTER_STUB_TRUE bytes that the
 // host reads are 1, a hundred of them at most; with SINTER_STUB_COPIES copies to the host are printed, with
 // SINTER_STUB_GRAPHS what is recorded, made a part of a graph and destroyed. With SINTER_STUB_SLOW kernels take longer
-// than products of cuBLASLt, with SINTER_STUB_NEWER that is of another version, with SINTER_STUB_REFUSES no algorithm that
-// it is shown fits.
+// than products of cuBLASLt, with SINTER_STUB_NEWER that is of another version, with SINTER_STUB_REFUSES no algorithm
+// that it is shown fits, with SINTER_STUB_ONE_SCALE it knows no scales of rows and columns. SINTER_STUB_COMPILES prints
+// what NVRTC is asked.
 #pragma once
 
 #include <cstdlib>
@@ -109,7 +110,9 @@ ALL(int, cuModuleGetFunction, (void** function, void* module, const char* name))
 extern "C" int nvrtcVersion(int* major, int* minor) { return *major = 13, *minor = 0, 0; }
 extern "C" int nvrtcCreateProgram(void** program, ...) { return *program = contexts, 0; }
 extern "C" int nvrtcDestroyProgram(void**) { return 0; }
-extern "C" int nvrtcCompileProgram(void*, int, const char* const*) { return 0; }
+extern "C" int nvrtcCompileProgram(void*, int, const char* const*) {
+  return std::getenv("SINTER_STUB_COMPILES") != nullptr && std::printf("compile\n"), 0;
+}
 extern "C" int nvrtcGetProgramLogSize(void*, std::size_t* size) { return *size = 0, 0; }
 extern "C" int nvrtcGetProgramLog(void*, char*) { return 0; }
 extern "C" int nvrtcGetCUBINSize(void*, std::size_t* size) { return *size = 4, 0; }
@@ -132,11 +135,15 @@ extern "C" int cublasLtCreate(void** handle) {
 }
 extern "C" std::size_t cublasLtGetVersion() { return std::getenv("SINTER_STUB_NEWER") != nullptr ? 130100 : 130000; }
 struct Found { unsigned char algorithm[64]; std::size_t scratch; int state; float waves; int reserved[4]; };
-extern "C" int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, Found* found, int* count) {
+extern "C" int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, Found* found,
+                                              int* count) {
   return *found = {}, *count = 1, 0;
 }
 extern "C" int cublasLtMatmulAlgoCheck(void*, void*, void*, void*, void*, void*, const void*, Found* found) {
   return *found = {}, std::getenv("SINTER_STUB_REFUSES") != nullptr ? 15 : 0;
+}
+extern "C" int cublasLtMatmulDescSetAttribute(void*, int which, const void*, std::size_t) {
+  return which == 31 && std::getenv("SINTER_STUB_ONE_SCALE") != nullptr ? 15 : 0;
 }
 extern "C" int cublasLtMatmul(...) { return std::printf("product of cuBLASLt\n"), 0; }
 #define MADE(name) extern "C" int name(void** made, ...) { return *made = contexts, 0; }
@@ -206,7 +213,6 @@ inline constexpr const char* idle_functions[] = {"cuInit",
                                                  "cuGraphAddEmptyNode",
                                                  "cuGraphExecChildGraphNodeSetParams",
                                                  "cublasLtMatmulDescDestroy",
-                                                 "cublasLtMatmulDescSetAttribute",
                                                  "cublasLtMatmulPreferenceDestroy",
                                                  "cublasLtMatmulPreferenceSetAttribute",
                                                  "cublasLtMatrixLayoutDestroy",

@@ -9,6 +9,7 @@
 #include <sinter/sinter.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -128,4 +129,64 @@ TEST_CASE("CUDA over a stub: a choice of another version of cuBLASLt is measured
   }
   CHECK(is_measured(newer));
   CHECK(is_measured(older));
+}
+
+TEST_CASE("a process with products of f8", "[.f8_products]") {
+  const Device gpu = Device::cuda(0);
+  const Tensor a = Tensor(cast(ones({48, 128}, {.device = gpu}), DType::f8e4m3)),
+               w = Tensor(cast(ones({64, 128}, {.device = gpu}), DType::f8e4m3)), rows = ones({48, 1}, {.device = gpu}),
+               columns = ones({64}, {.device = gpu});
+  auto both = jit::compile([](Tensor x, Tensor y, Tensor r, Tensor c) {
+    return scaled_matmul(x, transpose(y, 0, 1), r, c, {.dtype = DType::bf16});
+  });
+  auto one = jit::compile([](Tensor x, Tensor y, Tensor c) {
+    return scaled_matmul(x, transpose(y, 0, 1), 0.5F, c, {.dtype = DType::bf16});
+  });
+  CHECK(both(a, w, rows, columns).shape() == Shape{48, 64});
+  CHECK(one(a, w, columns).shape() == Shape{48, 64});
+  const auto kernels = [](const std::string& text) { return text.substr(text.find("plan: "), 15); };
+  std::printf("both: %s\n", kernels(both.explain(a, w, rows, columns).text()).c_str());
+  std::printf("one: %s\n", kernels(one.explain(a, w, columns).text()).c_str());
+  std::fflush(stdout);
+}
+
+TEST_CASE("CUDA over a stub: f8 with scales of rows and columns is one product, or one and a kernel, as cuBLASLt can") {
+  if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
+  const std::string folder = sinter_test::make_stub_driver();
+  if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
+  const std::string settings = "LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off ",
+                    whole = under(settings, "[.f8_products]"),
+                    plain = under(settings + "SINTER_STUB_ONE_SCALE=1", "[.f8_products]");
+  std::filesystem::remove_all(folder);
+  INFO(whole << plain);
+  CHECK(has(whole, "both: plan: 1 kernels"));
+  CHECK(has(whole, "one: plan: 2 kernels"));  // the column of equal scales
+  CHECK(has(whole, "All tests passed"));
+  CHECK(has(plain, "All tests passed"));
+}
+
+TEST_CASE("a process with a repeated block", "[.repeated_block]") {
+  const Tensor x = ones({4, 64}, {.device = Device::cuda(0)});
+  eval(x);
+  base_detail::wait_for_background();
+  std::printf("now\n");
+  auto block = jit::region([](Tensor a) { return softmax(a, 1); });
+  auto f = jit::compile([=](Tensor a) { return block(block(cumsum(a, 1))); });
+  f(x);
+  std::fflush(stdout);
+}
+
+TEST_CASE("CUDA over a stub: what a repeated block needs is compiled with the rest, before anything runs") {
+  if (find_device_memory(DeviceKind::cuda) == nullptr) SINTER_SKIP("built without CUDA");
+  const std::string folder = sinter_test::make_stub_driver();
+  if (folder.empty()) SINTER_SKIP("no compiler `c++` makes the stub of the driver");
+  const std::string text = under("LD_LIBRARY_PATH='" + folder + "' SINTER_CACHE_DIR=off SINTER_STUB_COMPILES=1",
+                                 "[.repeated_block]"),
+                    call = text.substr(std::min(text.find("now\n"), text.size()));
+  std::filesystem::remove_all(folder);
+  INFO(text);
+  const std::size_t first = call.find("compile\n"), last = call.rfind("compile\n"), launch = call.find("launch ");
+  CHECK(first < last);
+  CHECK(last < launch);
+  CHECK(launch != std::string::npos);
 }

@@ -445,10 +445,13 @@ SINTER_DECL Tensor scaled_matmul(const In& a, const In& b, const In& scale_a, co
   Attrs& attrs = shared.edit();
   attrs.dtype = options.dtype;
   attrs.has_dtype = true;
-  // Of all rows and columns where one has them.
+  // Of all rows and columns where one has them: a number of the host becomes one of the device.
   const auto spread = [&](const Term& scale, const Shape& shape) {
     const Shape ones{Dim(1), Dim(1)};
-    const Term two_axes(reshape(In(scale.value, scale.where), scale.rank() == 0 ? ones : shape), scale.where);
+    const bool is_number = scale.rank() == 0;
+    const Term one(full({}, 1, {.device = left.value.device()}, a.where), a.where);
+    const Term placed = is_number ? one * scale : scale;
+    const Term two_axes(reshape(In(placed.value, scale.where), is_number ? ones : shape), scale.where);
     return Term(expand(In(two_axes.value, scale.where), shape), scale.where);
   };
   const Term first = are_numbers ? by_rows : spread(by_rows, {product.rows.shape()[0], Dim(1)}),

@@ -47,8 +47,8 @@ struct IntegerMatmul {
 };
 
 /// scaled_matmul_rows(a [m, k], b [n, k], scale_a [] or [m, 1], scale_b [] or [1, n]): a times the transposed b of f8,
-/// in f32, by both scales, which are f32, and both numbers or neither; rounded once to attrs.dtype, which is f32, f16 or
-/// bf16.
+/// in f32, by both scales, which are f32, and both numbers or neither; rounded once to attrs.dtype, which is f32, f16
+/// or bf16.
 struct ScaledMatmul {
   static constexpr OpInfo info{
       .name = "scaled_matmul_rows", .arity = 4, .kind = OpKind::composite, .is_cheap = false, .takes_f8 = true};

@@ -121,14 +121,14 @@ SINTER_DECL Type ScaledMatmul::infer(const InferArgs& args) {
   return {result, args.in[0].device, product};
 }
 SINTER_DECL Val ScaledMatmul::decompose(const DecomposeArgs& args) {
-  if (args.in[2].shape().rank() == 0) {
-    const Val product = matmul(cast(args.in[0], DType::f32), transpose(cast(args.in[1], DType::f32)));
-    return cast(product * (args.in[2] * args.in[3]), args.attrs.dtype);
-  }
+  const auto in_f32 = [&] { return matmul(cast(args.in[0], DType::f32), transpose(cast(args.in[1], DType::f32))); };
+  if (args.in[2].shape().rank() == 0) return cast(in_f32() * (args.in[2] * args.in[3]), args.attrs.dtype);
   Attrs attrs = args.attrs;
   attrs.dtype = DType::f32;
+  // A back end may have the product without such scales. Of operands that were widened on the way none has.
+  const bool are_f8 = is_f8(args.in[0].dtype()) && is_f8(args.in[1].dtype());
   const Val one = number(args.in[2], 1),
-            product = apply(op_info<ScaledMatmul>, {args.in[0], args.in[1], one, one}, attrs);
+            product = are_f8 ? apply(op_info<ScaledMatmul>, {args.in[0], args.in[1], one, one}, attrs) : in_f32();
   return cast(product * args.in[2] * args.in[3], args.attrs.dtype);
 }
 SINTER_DECL ValList ScaledMatmul::vjp(const VjpArgs& a) {

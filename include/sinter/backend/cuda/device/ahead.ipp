@@ -9,17 +9,22 @@
 #include <sinter/backend/cuda/product/library_product.hpp>
 #include <sinter/base/background.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/runtime/disk_cache.hpp>
 #include <sinter/runtime/program_code.hpp>
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
@@ -33,26 +38,37 @@ class LibraryNotes {
     std::string path(4096, '\0');
     const ssize_t size = ::readlink("/proc/self/exe", path.data(), path.size());
     if (version.empty() || size <= 0) return;
-    path.resize(static_cast<std::size_t>(size));
+    path.resize(as_index(size));
     key_ = "cuda libraries of " + path + ", " + version;
     const std::optional<std::string> noted = disk_.find(key_);
     is_known_ = noted.has_value();
-    has_cublaslt_ = noted == "cublasLt";
-    if (!is_known_) disk_.store(key_, "none");
+    std::istringstream lines(noted.value_or(""));
+    for (std::string line; std::getline(lines, line);) kinds_.push_back(line);
+    if (!is_known_) disk_.store(key_, "");
   }
   static LibraryNotes& instance() { return process_object<LibraryNotes>(); }
   /// Has it left code on disk?
   bool is_known_program() const { return is_known_; }
-  bool has_cublaslt() const { return has_cublaslt_.load(std::memory_order_relaxed); }
-  void note_cublaslt() {
-    if (!has_cublaslt_.exchange(true, std::memory_order_relaxed) && !key_.empty()) disk_.store(key_, "cublasLt");
+  /// Of products of cuBLASLt.
+  std::vector<std::string> kinds() {
+    const std::scoped_lock lock(mutex_);
+    return kinds_;
+  }
+  void note(const std::string& kind) {
+    const std::scoped_lock lock(mutex_);
+    if (std::find(kinds_.begin(), kinds_.end(), kind) != kinds_.end()) return;
+    kinds_.push_back(kind);
+    std::string lines;
+    for (const std::string& each : kinds_) lines += each + "\n";
+    if (!key_.empty()) disk_.store(key_, lines);
   }
 
  private:
   DiskCache disk_ = DiskCache::standard();
   std::string key_;
   bool is_known_ = false;
-  std::atomic<bool> has_cublaslt_{false};
+  ForkSafeMutex mutex_;
+  std::vector<std::string> kinds_;
 };
 
 class OpeningJob final : public base_detail::BackgroundJob {
@@ -75,23 +91,25 @@ class OpeningJob final : public base_detail::BackgroundJob {
 
 SINTER_DECL void open_libraries_ahead(const std::string& architecture) {
   OpeningJob::start([architecture] {
-    const LibraryNotes& notes = LibraryNotes::instance();
+    LibraryNotes& notes = LibraryNotes::instance();
     if (!has_nvrtc()) return;
     if (!notes.is_known_program())
       compile_to_cubin("extern \"C\" __global__ void nothing() {}", "nothing", architecture);
-    if (notes.has_cublaslt()) has_cublaslt();
+    if (!notes.kinds().empty()) has_cublaslt();
   });
 }
 
 SINTER_DECL void start_libraries_ahead(const Gpu& gpu) {
   OpeningJob::start([&gpu] {
-    if (!LibraryNotes::instance().has_cublaslt() || !has_cublaslt()) return;
+    const std::vector<std::string> kinds = LibraryNotes::instance().kinds();
+    if (kinds.empty() || !has_cublaslt()) return;
     gpu.enter();
-    start_cublaslt();
+    for (const std::string& kind : kinds)
+      if (!base_detail::is_background_stopping.load(std::memory_order_relaxed)) start_cublaslt(kind);
   });
 }
 
-SINTER_DECL void note_cublaslt_use() { LibraryNotes::instance().note_cublaslt(); }
+SINTER_DECL void note_cublaslt_use(const std::string& kind) { LibraryNotes::instance().note(kind); }
 
 SINTER_DECL void open_cublaslt_ahead() {
   OpeningJob::start([] { has_cublaslt(); });

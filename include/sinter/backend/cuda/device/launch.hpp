@@ -104,6 +104,8 @@ class LibraryCall {
   virtual bool use(const std::string& algorithm) = 0;
   /// What the algorithm needs; does not change once run.
   virtual std::size_t scratch_bytes() = 0;
+  /// The program runs it, and not a measurement: its next processes will need the library.
+  virtual void note_use() const {}
   /// "product + bias".
   virtual std::string text() const = 0;
 };

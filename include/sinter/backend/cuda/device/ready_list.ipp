@@ -4,7 +4,6 @@
 #include <sinter/backend/cuda/device/ready_list.hpp>
 
 #include <sinter/backend/cuda/backend.hpp>
-#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/device/api.ipp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
@@ -97,7 +96,7 @@ SINTER_DECL void ReadyList::set_tensor_map(GpuLaunch& launch, const ParameterPat
 
 SINTER_DECL void ReadyList::prepare_for(const StreamState& stream, Gpu& gpu, const LaunchLabel& label) {
   fault_stream_ = stream.id;
-  if (list.call) note_cublaslt_use();
+  if (list.call) list.call->note_use();
   const std::size_t bytes = list.workspace_bytes + (list.call ? list.call->scratch_bytes() : 0);
   if (bytes > 0 && !is_prepared_) workspace = Storage::allocate(bytes, Device::cuda(gpu.index()));
   for (GpuLaunch& launch : list.launches)

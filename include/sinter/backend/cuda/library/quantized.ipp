@@ -3,7 +3,6 @@
 
 #include <sinter/backend/cuda/library/quantized.hpp>
 
-#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/library/library_launch.ipp>
 #include <sinter/backend/cuda/library/quantized_kernels.ipp>
 #include <sinter/backend/cuda/product/cublaslt_api.hpp>
@@ -171,7 +170,7 @@ class SmallProductLaunch final : public LibraryLaunch {
         result_(op.inputs) {
     if (result_bytes_ == 0) return;
     product_ = make_library_product(product);
-    cuda_detail::note_cublaslt_use();
+    product_->note_use();
   }
 
  private:

@@ -14,17 +14,16 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda {
 
-#define SINTER_CUDA_CUBLASLT_FUNCTIONS(X)                                                                      \
-  X(cublasLtCreate)                                                                                            \
-  X(cublasLtGetVersion)                                                                                        \
-  X(cublasLtMatmul)                                                                                            \
-  X(cublasLtMatmulAlgoCheck)                                                                                   \
-  X(cublasLtMatmulAlgoGetHeuristic)                                                                            \
-  X(cublasLtMatmulDescCreate)                                                                                  \
-  X(cublasLtMatmulDescDestroy)                                                                                 \
-  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy)               \
-      X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
-          X(cublasLtMatmulPreferenceSetAttribute)
+#define SINTER_CUDA_CUBLASLT_FUNCTIONS(X)                                                                  \
+  X(cublasLtCreate)                                                                                        \
+  X(cublasLtGetVersion)                                                                                    \
+  X(cublasLtMatmul)                                                                                        \
+  X(cublasLtMatmulAlgoCheck)                                                                               \
+  X(cublasLtMatmulAlgoGetHeuristic)                                                                        \
+  X(cublasLtMatmulDescCreate)                                                                              \
+  X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate)             \
+      X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) \
+          X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute)
 
 struct CublasLtApi {
 #define SINTER_CUDA_MEMBER(name) decltype(&::name) call_##name = nullptr;

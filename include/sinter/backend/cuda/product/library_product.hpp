@@ -59,8 +59,9 @@ struct LibraryProduct {
 };
 
 std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product);
-/// What the library makes once for the calling thread's device. Without it, the first product does it.
-void start_cublaslt();
+/// What the library makes once for the calling thread's device and for products of this kind, which note_cublaslt_use()
+/// was given. Without it, the first product does it.
+void start_cublaslt(const std::string& kind);
 
 }  // namespace cuda
 SINTER_NAMESPACE_END

@@ -4,6 +4,7 @@
 
 #include <sinter/backend/cuda/product/library_product.hpp>
 
+#include <sinter/backend/cuda/device/ahead.hpp>
 #include <sinter/backend/cuda/product/cublaslt_api.ipp>
 #include <sinter/base/fork.hpp>
 #include <sinter/base/index.hpp>
@@ -12,6 +13,7 @@
 #include <algorithm>
 #include <cstring>
 #include <mutex>
+#include <sstream>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -53,6 +55,29 @@ inline std::uint32_t alignment_of(const void* address) {
 
 /// What NVIDIA recommends for Hopper; what an algorithm does not need is not allocated.
 inline constexpr std::size_t most_scratch = std::size_t{32} << 20;
+
+/// What the library's tables for a product depend on: dtypes and precision, as numbers.
+inline std::string kind_of(const LibraryProduct& product) {
+  std::string text =
+      std::to_string(static_cast<int>(product.dtype)) + " " + std::to_string(static_cast<int>(product.precision));
+  if (!product.narrow) return text;
+  const auto& [operands, result, right] = *product.narrow;
+  for (const DType dtype : {operands, result, right.value_or(operands)})
+    text += " " + std::to_string(static_cast<int>(dtype));
+  return text;
+}
+inline LibraryProduct product_of_kind(const std::string& kind) {
+  std::istringstream text(kind);
+  int dtype = 0, precision = 0, operands = 0, result = 0, right = 0;
+  LibraryProduct product;
+  if (!(text >> dtype >> precision)) return product;
+  product.dtype = static_cast<DType>(dtype);
+  product.precision = static_cast<MatmulPrecision>(precision);
+  if (text >> operands >> result >> right)
+    product.narrow =
+        LibraryProduct::Narrow{static_cast<DType>(operands), static_cast<DType>(result), static_cast<DType>(right)};
+  return product;
+}
 
 class ProductCall final : public LibraryCall {
  public:
@@ -127,6 +152,8 @@ class ProductCall final : public LibraryCall {
     if (!is_chosen_) choose(expected_alignment());
     return scratch_;
   }
+
+  void note_use() const override { cuda_detail::note_cublaslt_use(kind_of(product_)); }
 
   std::string text() const override {
     const auto& [scale, sign, residual, bias] = product_.epilogue;
@@ -306,7 +333,15 @@ class ProductCall final : public LibraryCall {
 SINTER_DECL std::unique_ptr<LibraryCall> make_library_product(const LibraryProduct& product) {
   return std::make_unique<cublaslt_detail::ProductCall>(product);
 }
-SINTER_DECL void start_cublaslt() { static_cast<void>(cublaslt_detail::handle()); }
+SINTER_DECL void start_cublaslt(const std::string& kind) {
+  constexpr std::int64_t extent = 256;
+  LibraryProduct product = cublaslt_detail::product_of_kind(kind);
+  product.rows = product.columns = product.depth = extent;
+  product.left = {0, 0, extent, 1, 0};
+  product.right = {1, 0, extent, 1, 0};
+  product.result = {2, 0, extent, 0};
+  make_library_product(product)->algorithms(1);
+}
 
 }  // namespace cuda
 SINTER_NAMESPACE_END
