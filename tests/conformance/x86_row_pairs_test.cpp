@@ -46,6 +46,8 @@ ScalarValue sum_and_share(ScalarBuilder& s, ScalarValue x, ScalarValue) {
   return s.sub(x, s.reduce(Prim::reduce_add, x));
 }
 
+ScalarValue is_largest(ScalarBuilder& s, ScalarValue x, ScalarValue) { return s.eq(x, s.reduce(Prim::reduce_max, x)); }
+
 const std::vector<Case>& cases() {
   static const std::vector<Case> rows = {
       {"softmax", DType::f32, DType::f32, false, false, softmax},
@@ -54,6 +56,7 @@ const std::vector<Case>& cases() {
       {"largest less least", DType::f32, DType::f32, true, false, extent_of},
       {"of f64", DType::f64, DType::f64, true, false, extent_of},
       {"places", DType::f32, DType::f32, false, true, numbered},
+      {"is largest", DType::f32, DType::bool_, false, false, is_largest},
       {"i32", DType::i32, DType::i32, false, false, sum_and_share},
       {"i64", DType::i64, DType::i64, false, false, sum_and_share},
   };
@@ -124,6 +127,45 @@ TEST_CASE("x86 row pairs: the bits of one row after the other", "[x86]") {
         }
         REQUIRE(one == two);
       }
+}
+
+TEST_CASE("x86 row pairs: more operands than registers", "[x86]") {
+  if (!x86::host_has(x86::Isa::avx512)) SINTER_SKIP("AVX-512 is missing");
+  constexpr std::int64_t rows = 5, columns = 1003;
+  constexpr std::size_t inputs = 6;
+  Maker m(KernelKind::row, {{parallel, rows}, {reduced, columns}});
+  std::vector<std::uint16_t> in;
+  for (std::size_t i = 0; i < inputs; ++i) in.push_back(m.operand(DType::f32, i == 3 ? 1 : 3));
+  const auto out = m.operand(DType::f32, 3, true), sums = m.operand(DType::f32, 1, true);
+  std::vector<ScalarValue> x;
+  for (const std::uint16_t i : in) x.push_back(m.load(i));
+  const ScalarValue e = m.s.exp(m.s.sub(x[0], m.s.reduce(Prim::reduce_max, x[0])));
+  const ScalarValue sum = m.s.reduce(Prim::reduce_add, m.s.mul(e, x[1]));
+  m.store(out, m.s.fma(m.s.div(m.s.mul(e, x[2]), sum), x[4], m.s.mul(x[3], x[5])));
+  m.store(sums, m.s.add(sum, x[3]));
+  m.finish();
+  const auto code = x86::compile_loop(m.kernel, {}, x86::Isa::avx512);
+  REQUIRE(code != nullptr);
+  REQUIRE(code->pairs() != nullptr);
+  std::vector<Buffer> buffers(inputs, filled(DType::f32, rows * columns));
+  for (std::size_t i = 0; i < inputs; ++i)
+    for (std::int64_t n = 0; n < rows * columns; ++n) buffers[i].as<float>()[n] += static_cast<float>(i);
+  std::vector<std::byte> memory(2 * code->scratch_bytes(columns) + 64);
+  void* scratch = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+  std::vector<Buffer> results;
+  for (const x86::LoopFunction function : {code->function(), code->pairs()}) {
+    Buffer matrix(DType::f32, rows * columns), column(DType::f32, rows);
+    std::vector<void*> operands;
+    for (Buffer& b : buffers) operands.push_back(b.bytes.data());
+    operands.insert(operands.end(), {matrix.bytes.data(), column.bytes.data()});
+    const x86::LoopArgs args = arguments(m, operands, scratch, *code);
+    function(&args, 0, rows);
+    REQUIRE(matrix.guard_holds());
+    REQUIRE(column.guard_holds());
+    results.insert(results.end(), {matrix, column});
+  }
+  REQUIRE(results[0] == results[2]);
+  REQUIRE(results[1] == results[3]);
 }
 
 TEST_CASE("x86 row pairs: a NaN stays in its row", "[x86]") {

@@ -140,6 +140,9 @@ class PlainMathBuilder final : public sinter::x86::MathBuilder {
   Vec bit_xor(Vec a, Vec b) override {
     return map_bits([](Bits x, Bits y) { return x ^ y; }, a, b);
   }
+  Vec or_sign(Vec a, Vec b) override {
+    return map_bits([](Bits x, Bits y) { return x | (y & Bits{1} << (8 * sizeof(T) - 1)); }, a, b);
+  }
   Vec int_add(Vec a, Vec b) override {
     return map_bits([](Bits x, Bits y) { return x + y; }, a, b);
   }

@@ -133,6 +133,8 @@ inline const Encoding& encoding_of(Op op) {
       {F::rvm, 0x2C, 0x00, P::p66, M::x0F38, W::no, W::w1, U::full, 8},        // vscalefpd
       {F::rvm, 0x50, 0x00, P::p66, M::x0F3A, W::no, W::w0, U::full, 4},        // vrangeps
       {F::rvm, 0x50, 0x00, P::p66, M::x0F3A, W::no, W::w1, U::full, 8},        // vrangepd
+      {F::rvm, 0x25, 0x00, P::p66, M::x0F3A, W::no, W::w0, U::full, 4},        // vpternlogd
+      {F::rvm, 0x25, 0x00, P::p66, M::x0F3A, W::no, W::w1, U::full, 8},        // vpternlogq
       {F::rvm, 0xC2, 0x00, P::none, M::x0F, W::w0, W::w0, U::full, 4},         // vcmpps
       {F::rvm, 0xC2, 0x00, P::p66, M::x0F, W::w0, W::w1, U::full, 8},          // vcmppd
       {F::rvm, 0x4A, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::full, 16},       // vblendvps

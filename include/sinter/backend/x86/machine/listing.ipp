@@ -83,6 +83,8 @@ inline aj::InstId asmjit_id(Op op) {
                                        I::kIdVscalefpd,
                                        I::kIdVrangeps,
                                        I::kIdVrangepd,
+                                       I::kIdVpternlogd,
+                                       I::kIdVpternlogq,
                                        I::kIdVcmpps,
                                        I::kIdVcmppd,
                                        I::kIdVblendvps,

@@ -16,6 +16,8 @@ std::string why_not_lowered(const Inst& inst, DType from);
 
 /// Emits `inst` on vectors. `from` is the dtype of its (last) argument. Clobbers rax, rdx, r9.
 VReg lower(VectorBuilder& builder, const Inst& inst, DType from, std::span<const VReg> args);
+/// exp of what is at most 0, or NaN: the same bits in one operation less.
+VReg lower_exp_of_not_positive(VectorBuilder& builder, Lane lane, VReg x);
 
 /// The value that a reduction starts from, and one step of it. bool_ reductions run on i32 zeros and ones.
 std::uint64_t neutral_bits(Prim reduction, DType dtype);

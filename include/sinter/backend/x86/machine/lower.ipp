@@ -255,6 +255,11 @@ SINTER_DECL std::string why_not_lowered(const Inst& inst, DType from) {
   return {};
 }
 
+SINTER_DECL VReg lower_exp_of_not_positive(VectorBuilder& b, Lane lane, VReg x) {
+  VectorMath math(b, lane == Lane::f64);
+  return expand_exp(math, Vec{x}, Domain::not_positive).id;
+}
+
 SINTER_DECL VReg lower(VectorBuilder& b, const Inst& inst, DType from, std::span<const VReg> a) {
   if (inst.prim == Prim::convert) return x86_detail::lower_convert(b, from, inst.dtype, a[0]);
   if (inst.prim == Prim::bitcast)

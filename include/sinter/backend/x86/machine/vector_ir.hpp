@@ -86,6 +86,8 @@ enum class Op : std::uint8_t {
   vscalefpd,
   vrangeps,
   vrangepd,
+  vpternlogd,
+  vpternlogq,
   vcmpps,
   vcmppd,
   vblendvps,

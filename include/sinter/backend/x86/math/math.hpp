@@ -7,10 +7,16 @@
 
 #include <sinter/backend/x86/math/math_builder.hpp>
 
+#include <cstdint>
+
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
-Vec expand_exp(MathBuilder& b, Vec x);
+/// What is known of an argument.
+enum class Domain : std::uint8_t { all, not_positive };  // NaN is in both
+
+Vec expand_exp(MathBuilder& b, Vec x, Domain domain);
+inline Vec expand_exp(MathBuilder& b, Vec x) { return expand_exp(b, x, Domain::all); }
 Vec expand_log(MathBuilder& b, Vec x);
 Vec expand_sin(MathBuilder& b, Vec x);
 Vec expand_cos(MathBuilder& b, Vec x);

@@ -96,8 +96,6 @@ inline Vec doubled_horner(MathBuilder& b, std::span<const double> coefficients, 
 
 inline Vec magnitude(MathBuilder& b, Vec x) { return b.bit_and(x, b.imm_bits(format(b).magnitude_mask())); }
 inline Vec sign_bit(MathBuilder& b, Vec x) { return b.bit_and(x, b.imm_bits(format(b).sign)); }
-/// x with the sign bit of `sign`, set already or clear.
-inline Vec with_sign(MathBuilder& b, Vec x, Vec sign) { return b.bit_or(x, sign_bit(b, sign)); }
 
 /// x within [lowest, highest]; NaN stays.
 inline Vec clamp(MathBuilder& b, Vec x, double lowest, double highest) {
@@ -151,7 +149,7 @@ inline Vec sin_of_remainder(MathBuilder& b, Vec x, Vec n, Vec parity, bool is_co
   r = b.remainder_by_pi(r, x, f.sin_end, is_cosine);
   Vec square = b.fnma(r, r, b.imm(0));
   Vec sine = b.fma(b.mul(square, r), alternating_horner(b, f.sin, square), r);
-  return clamp(b, sine, -1, 1);  // near 1 rounding may lead beyond it
+  return b.is_double() ? clamp(b, sine, -1, 1) : sine;  // rounding may lead beyond 1: not for any r of f32 (tested)
 }
 
 /// A value as an unevaluated sum of two, high + low.
@@ -258,16 +256,16 @@ inline Vec tanh_by_pieces(MathBuilder& b, Vec x) {
   constexpr std::size_t last = std::size(s::tanh_pieces) - 1;
   Vec sum = b.lookup(piece, s::tanh_pieces[last]);
   for (std::size_t i = last - 1; i > 0; --i) sum = b.fma(sum, distance, b.lookup(piece, s::tanh_pieces[i]));
-  return with_sign(b, sum, x);
+  return b.or_sign(sum, x);
 }
 
 }  // namespace math_detail
 
 /// n = x / ln(2) to the nearest integer, r = x - n ln(2): the first product's remainder is exact.
-SINTER_DECL Vec expand_exp(MathBuilder& b, Vec x) {
+SINTER_DECL Vec expand_exp(MathBuilder& b, Vec x, Domain domain) {
   using namespace math_detail;
   const Format& f = format(b);
-  x = b.min_raw(b.imm(f.exp_highest), x);  // scale() makes 0 of what is far below
+  if (domain == Domain::all) x = b.min_raw(b.imm(f.exp_highest), x);  // scale() makes 0 of what is far below
   Rounded n = round_product(b, x, f.log2_e);
   Vec r = b.fnma(n.value, b.imm(f.ln2[0]), x);
   r = b.fnma(n.value, b.imm(f.ln2[1]), r);
@@ -324,7 +322,7 @@ SINTER_DECL Vec expand_tanh(MathBuilder& b, Vec x) {
   Vec h = b.fma(power, reduced, b.fma(power, b.imm(0.5), b.imm(-0.5)));
   Vec quotient = b.div(h, b.add(h, b.imm(1)));
   Vec result = b.select(b.less(h, b.imm(1.0 / 3)), b.fnma(h, quotient, h), quotient);
-  return with_sign(b, result, x);
+  return b.or_sign(result, x);
 }
 
 /// erfc(a) = (1 - v/8)^8 with a smooth v = a + a P(a). 1 - (1 - v/8)^4 = u/2 = (v - v^2 (3/16 - v/64 + v^2/2048)) / 2
@@ -338,7 +336,7 @@ SINTER_DECL Vec expand_erf(MathBuilder& b, Vec x) {
   Vec v = b.add(size, correction);
   Vec factor = b.fma(b.fma(v, b.imm(1.0 / 2048), b.imm(-1.0 / 64)), v, b.imm(3.0 / 16));
   Vec u = b.add(size, b.fnma(b.mul(v, v), factor, correction));
-  return with_sign(b, b.fnma(u, b.mul(u, b.imm(0.25)), u), x);
+  return b.or_sign(b.fnma(u, b.mul(u, b.imm(0.25)), u), x);
 }
 
 /// x Phi(x) = max(x, 0) - a Phi(-a) with a = |x|. The maximum keeps the sign of -0 and NaN.
@@ -359,7 +357,7 @@ SINTER_DECL Vec expand_gelu_slope(MathBuilder& b, Vec x) {
   Vec difference = b.fnma(a, b.imm(0.39894228040143267794), tail);  // 1 / sqrt(2 pi)
   Scaled gauss = gauss_of(b, a);
   Vec eighth = b.mul(b.mul(gauss.fraction, b.imm(0.125)), difference);  // below 1, where the difference goes to -6
-  Vec d = with_sign(b, b.scale(magnitude(b, eighth), b.add(gauss.exponent, b.imm(3))), eighth);
+  Vec d = b.or_sign(b.scale(magnitude(b, eighth), b.add(gauss.exponent, b.imm(3))), eighth);
   d = b.select(b.less(b.imm(0), x), b.sub(b.imm(1), d), d);
   return b.select(b.is_nan(x), x, d);
 }

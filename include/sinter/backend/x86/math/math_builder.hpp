@@ -52,6 +52,8 @@ class MathBuilder {
   virtual Vec bit_and(Vec a, Vec b) = 0;
   virtual Vec bit_or(Vec a, Vec b) = 0;
   virtual Vec bit_xor(Vec a, Vec b) = 0;
+  /// `x`, a value of its own that is used nowhere else, with the sign bit of `sign`, set already or clear.
+  virtual Vec or_sign(Vec x, Vec sign) = 0;
   virtual Vec int_add(Vec a, Vec b) = 0;
   virtual Vec int_sub(Vec a, Vec b) = 0;
   virtual Vec shift_left(Vec a, int count) = 0;

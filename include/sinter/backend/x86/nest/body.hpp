@@ -119,6 +119,7 @@ class LoopBody {
   VReg emit_index(InstId i, const Lane0& lane);
   VReg narrow_number(Mem m);
   int copy_of(InstId i, int copy) const;
+  bool is_below_maximum(InstId i) const;
   void report_bad_index(std::size_t access, Gpr status);
   bool may_be_every_second(std::size_t access) const;
   void jump_unless_every_second(std::size_t access, int to);

@@ -102,6 +102,14 @@ SINTER_DECL void LoopBody::fetch(std::size_t tile, const Lane0& lane) {
   set_value(id, lane.copy, b_.load(dtype, tile_address(tile, dtype, lane), lane.tail));
 }
 
+/// x less the largest x of its row: a softmax.
+SINTER_DECL bool LoopBody::is_below_maximum(InstId i) const {
+  const Inst& difference = kernel().body[i];
+  if (difference.prim != Prim::sub) return false;
+  const Inst& largest = kernel().body[difference.args[1]];
+  return largest.prim == Prim::reduce_max && largest.args[0] == difference.args[0];
+}
+
 SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
   const Inst& inst = kernel().body[i];
   VReg result;
@@ -124,6 +132,8 @@ SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
       if (inst.prim == Prim::div && nest_.place(i).level == NestLevel::column && d.id == inst.args[1] && d.row == row_)
         divisor = &d;
     if (divisor != nullptr) result = divide(args[0], args[1], *divisor, lane.tail);
+    else if (inst.prim == Prim::exp && is_below_maximum(inst.args[0]))
+      result = lower_exp_of_not_positive(b_, lane_of(from), args[0]);
     else result = lower(b_, inst, from, std::span<const VReg>(args.data(), as_index(count)));
   }
   set_value(i, copy_of(i, lane.copy), result);

@@ -157,6 +157,8 @@ class VectorBuilder {
   /// Lane i is lane from[i] of `a`.
   using LaneOrder = std::array<std::uint8_t, 16>;
   VReg permute(Lane lane, VReg a, const LaneOrder& from);
+  /// x, which may be overwritten, or the sign bit of `sign`.
+  VReg or_sign(Lane lane, VReg x, VReg sign);
   /// f32: the number of `table` that the low three bits of each lane of `index` say.
   VReg lookup(VReg index, std::span<const float, 8> table);
   /// The lane that stands before each run of `run` lanes whose number is odd, in all of these; the others are as they
@@ -252,6 +254,7 @@ class VectorMath final : public MathBuilder {
   Vec bit_and(Vec a, Vec b) override { return {b_.bit_and(lane_, a.id, b.id)}; }
   Vec bit_or(Vec a, Vec b) override { return {b_.bit_or(lane_, a.id, b.id)}; }
   Vec bit_xor(Vec a, Vec b) override { return {b_.bit_xor(lane_, a.id, b.id)}; }
+  Vec or_sign(Vec x, Vec sign) override { return {b_.or_sign(lane_, x.id, sign.id)}; }
   Vec int_add(Vec a, Vec b) override { return {b_.add(integer_, a.id, b.id)}; }
   Vec int_sub(Vec a, Vec b) override { return {b_.sub(integer_, a.id, b.id)}; }
   Vec shift_left(Vec a, int count) override { return {b_.shift_left(lane_, a.id, count)}; }

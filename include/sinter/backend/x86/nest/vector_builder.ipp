@@ -131,6 +131,17 @@ SINTER_DECL VReg VectorBuilder::min_magnitude(Lane lane, VReg x, double limit) {
   return r;
 }
 
+SINTER_DECL VReg VectorBuilder::or_sign(Lane lane, VReg x, VReg sign) {
+  const VReg bit = imm_float(lane, -0.0);
+  if (!is_avx512()) return bit_or(lane, x, bit_and(lane, sign, bit));
+  constexpr int first_or_both_others = 0xF8;  // the table of x | (sign & bit)
+  Instruction& i =
+      s_.emit(lane == Lane::f32 ? Op::vpternlogd : Op::vpternlogq,
+              {vec(x, bytes(lane)), vec(sign, bytes(lane)), vec(bit, bytes(lane)), immediate()}, first_or_both_others);
+  i.reads_first = true;
+  return x;
+}
+
 SINTER_DECL VReg VectorBuilder::neg(Lane lane, VReg a) {
   if (!is_float(lane)) return sub(lane, imm_int(lane, 0), a);
   return bit_xor(lane, a, imm_float(lane, -0.0));
