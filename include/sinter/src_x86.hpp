@@ -20,6 +20,7 @@
 #include <sinter/backend/x86/contraction/quantized.ipp>
 #include <sinter/backend/x86/contraction/quantized_tiles.ipp>
 #include <sinter/backend/x86/contraction/rows.ipp>
+#include <sinter/backend/x86/contraction/turned.ipp>
 #include <sinter/backend/x86/contraction/vector.ipp>
 #include <sinter/backend/x86/convolution/convolution.ipp>
 #include <sinter/backend/x86/convolution/depthwise.ipp>

@@ -8,6 +8,7 @@
 #include <sinter/backend/x86/contraction/epilogue.hpp>
 #include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/backend/x86/contraction/rows.hpp>
+#include <sinter/backend/x86/contraction/turned.hpp>
 #include <sinter/base/threads.hpp>
 
 #include <bit>
@@ -361,6 +362,61 @@ TEST_CASE("epilogues that walk many arrays: tasks are whole rows, with the same 
 
 TEST_CASE("epilogues that walk many arrays: B beyond the cache goes in chunks", "[x86][contraction][epilogue]") {
   CHECK(check_update<float>({.m = 15, .n = 5000, .k = 300, .a_transposed = true}) > 1);
+}
+
+namespace {
+
+/// Whether it is computed the other way round; with what follows it, and without.
+template <class T>
+bool check_turned(const Shape& shape) {
+  bool is_turned = true;
+  const auto check_one = [&](auto&& store) {
+    Case<T> c(shape);
+    store(c);
+    c.finish();
+    const auto wanted = c.expected();
+    INFO("batch " << shape.batch << " m " << shape.m << " n " << shape.n << " k " << shape.k << " "
+                  << name(dtype_of<T>()));
+    for (Isa isa : {Isa::avx2, Isa::avx512}) {
+      if (!host_has(isa)) continue;
+      INFO((isa == Isa::avx2 ? "avx2" : "avx512"));
+      const std::optional<ContractionParts> parts = split_contraction(c.kernel, {}, isa, nullptr);
+      REQUIRE(parts.has_value());
+      const ContractionPlan plan =
+          plan_contraction(c.kernel, *parts, c.geometry, Packing::by_cost, isa, thread_count());
+      is_turned = is_turned && x86_contraction_detail::plan_turned(*parts, plan, isa, thread_count()).has_value();
+      CHECK(same(c.run(isa), wanted));
+    }
+  };
+  check_one([](Case<T>& c) { c.store(c.sum); });
+  check_one([](Case<T>& c) { c.store(c.s.max(c.s.add(c.sum, c.bias()), c.residual())); });
+  check_one([](Case<T>& c) { c.store(c.s.add(c.sum, c.strided())); });
+  check_one([](Case<T>& c) {
+    c.store(c.sum);
+    c.store(c.s.mul(c.sum, c.column()));
+  });
+  return is_turned;
+}
+
+}  // namespace
+
+TEST_CASE("products of few rows by a transposed matrix are turned, with the same sums",
+          "[x86][contraction][epilogue]") {
+  const int before = thread_count();
+  for (int threads : {1, 2}) {
+    set_thread_count(threads);
+    CHECK(check_turned<float>({.m = 24, .n = 300, .k = 96, .b_transposed = true}));
+    CHECK(check_turned<float>({.m = 61, .n = 301, .k = 258, .a_transposed = true, .b_transposed = true}));
+    CHECK(check_turned<float>({.batch = 3, .m = 33, .n = 200, .k = 100, .b_transposed = true}));
+    CHECK(check_turned<float>({.m = 70, .n = 150, .k = 1024, .b_transposed = true}));
+    CHECK(check_turned<float>({.m = 25, .n = 40, .k = 3072, .b_transposed = true}));
+    CHECK(check_turned<double>({.m = 30, .n = 131, .k = 77, .b_transposed = true}));
+    CHECK(check_turned<double>({.batch = 2, .m = 25, .n = 97, .k = 512, .b_transposed = true}));
+    CHECK_FALSE(check_turned<float>({.m = 5, .n = 300, .k = 96, .b_transposed = true}));
+    CHECK_FALSE(check_turned<float>({.m = 64, .n = 40, .k = 96, .b_transposed = true}));
+    CHECK_FALSE(check_turned<float>({.m = 25, .n = 40, .k = 3072}));
+  }
+  set_thread_count(before);
 }
 
 TEST_CASE("one executable serves many shapes at once", "[x86][contraction][epilogue]") {

@@ -172,6 +172,15 @@ TEST_CASE("storage: sizes are rounded up by a quarter at most") {
   release_cached_memory();
 }
 
+TEST_CASE("storage: large blocks begin where large pages do") {
+  constexpr std::size_t page = std::size_t{2} << 20;
+  for (const std::size_t bytes : {page * 7 / 8, page, page + 1, 3 * page}) {
+    const auto storage = Storage::allocate(bytes);
+    CHECK(reinterpret_cast<std::uintptr_t>(storage->data()) % page == 0);
+    std::memset(storage->data(), 1, bytes);
+  }
+}
+
 TEST_CASE("storage: statistics follow what lives") {
   MemoryStats start = memory_stats();
   {

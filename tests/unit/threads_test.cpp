@@ -56,6 +56,27 @@ TEST_CASE("small work stays on the caller", "[threads]") {
   CHECK(calls == 1);
 }
 
+TEST_CASE("each thread goes through a share of its own", "[threads]") {
+  ThreadCount count(2);
+  bool is_shared = false;
+  for (int round = 0; round < 50 && !is_shared; ++round) {  // until a helper comes in time
+    const auto self = std::this_thread::get_id();
+    std::atomic<int> inside{0};
+    std::atomic<std::int64_t> own{-1}, other{-1};
+    parallel_for(8, 1e9, [&](std::int64_t begin, std::int64_t) {
+      std::int64_t none = -1;
+      if (!(std::this_thread::get_id() == self ? own : other).compare_exchange_strong(none, begin)) return;
+      ++inside;
+      for (int i = 0; i < 1000 && inside < 2; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    });
+    is_shared = inside == 2;
+    if (!is_shared) continue;
+    CHECK(own == 0);
+    CHECK(other == 4);
+  }
+  CHECK(is_shared);
+}
+
 TEST_CASE("exceptions come out of parallel_for, and it works afterwards", "[threads]") {
   for (int threads : {1, 2}) {
     ThreadCount count(threads);

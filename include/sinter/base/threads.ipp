@@ -7,10 +7,11 @@
 
 #include <sinter/base/context.hpp>
 #include <sinter/base/fork.hpp>
+#include <sinter/base/index.hpp>
 #include <sinter/base/json_text.hpp>
 #include <sinter/base/serial_section.hpp>
-#include <sinter/base/timeline.hpp>
 #include <sinter/base/thread_limit.hpp>
+#include <sinter/base/timeline.hpp>
 
 #include <oneapi/tbb/info.h>
 #include <oneapi/tbb/task_arena.h>
@@ -60,27 +61,59 @@ inline void help_from_pool();
 /// A job being run. Slots are never freed, so a helper that comes late finds it closed instead of gone.
 /// A helper adds itself to `users` and only then looks at `is_open`; the caller closes and only then looks at `users`.
 /// Both orders are sequentially consistent: either the helper sees the slot closed, or the caller waits for it.
+/// Tasks lie in as many shares as there are threads. A thread begins with a share of its own, where it goes from a task
+/// to the one behind it, whose operands it may ask for, and where it was in the loop before; then it helps with others.
 struct alignas(64) JobSlot {
+  static constexpr int most_shares = 16;
+  struct alignas(64) Share {
+    std::atomic<std::int64_t> next{0};
+    std::int64_t end = 0;
+  };
   std::atomic<bool> is_taken{false};
   std::atomic<bool> is_open{false};
   std::atomic<int> users{0};
-  std::int64_t tasks = 0, chunk = 0;
+  std::int64_t chunk = 0;
+  int share_count = 1;
   ChunkFunction function = nullptr;
   void* context = nullptr;
   FloatMode mode;
   std::exception_ptr error;
   std::atomic<bool> has_error{false};
-  alignas(64) std::atomic<std::int64_t> next{0};
+  alignas(64) std::atomic<int> joined{0};  // helpers that have begun
+  std::array<Share, most_shares> shares;
 
-  void claim_chunks() noexcept {
+  void divide(std::int64_t tasks, int threads) {
+    const std::int64_t chunks = (tasks + chunk - 1) / chunk;
+    share_count = static_cast<int>(std::min<std::int64_t>({chunks, threads, most_shares}));
+    for (int i = 0; i < share_count; ++i) {
+      Share& share = shares[as_index(i)];
+      share.next.store(chunks * i / share_count * chunk, std::memory_order_relaxed);
+      share.end = std::min(chunks * (i + 1) / share_count * chunk, tasks);
+    }
+    joined.store(0, std::memory_order_relaxed);
+  }
+  bool has_tasks() const {
+    return std::any_of(shares.begin(), shares.begin() + share_count,
+                       [](const Share& share) { return share.next.load(std::memory_order_relaxed) < share.end; });
+  }
+  /// Share 0 is the caller's.
+  void claim_chunks(int own) noexcept {
+    for (int i = 0; i < share_count; ++i) claim_from(shares[as_index((own + i) % share_count)]);
+  }
+
+ private:
+  void claim_from(Share& share) noexcept {
     for (;;) {
-      std::int64_t begin = next.fetch_add(chunk, std::memory_order_relaxed);
-      if (begin >= tasks) return;
+      const std::int64_t begin = share.next.fetch_add(chunk, std::memory_order_relaxed);
+      if (begin >= share.end) return;
       try {
-        function(context, begin, std::min(begin + chunk, tasks));
+        function(context, begin, std::min(begin + chunk, share.end));
       } catch (...) {
         if (!has_error.exchange(true)) error = std::current_exception();
-        next.store(tasks, std::memory_order_relaxed);
+        for (int i = 0; i < share_count; ++i) {
+          Share& each = shares[as_index(i)];
+          each.next.store(each.end, std::memory_order_relaxed);
+        }
       }
     }
   }
@@ -177,9 +210,9 @@ inline void ThreadPool::help() noexcept {
       if (!slot.is_open.load(std::memory_order_relaxed)) continue;
       slot.users.fetch_add(1);
       if (slot.is_open.load()) {
-        if (slot.next.load(std::memory_order_relaxed) < slot.tasks) {
+        if (slot.has_tasks()) {
           slot.mode.apply();
-          slot.claim_chunks();
+          slot.claim_chunks(1 + slot.joined.fetch_add(1, std::memory_order_relaxed));
           has_worked = true;
         }
       }
@@ -228,14 +261,14 @@ inline std::int64_t chunk_size(std::int64_t tasks, double nanoseconds_per_task, 
 }
 
 /// Opens the slot, works, closes it, and waits for the helpers that did start. Returns the first error.
-inline std::exception_ptr run_in_slot(ThreadPool& pool, JobSlot& slot, int threads) {
-  slot.next.store(0, std::memory_order_relaxed);
+inline std::exception_ptr run_in_slot(ThreadPool& pool, JobSlot& slot, std::int64_t tasks, int threads) {
+  slot.divide(tasks, threads);
   slot.is_open.store(true);
   pool.submissions.fetch_add(1, std::memory_order_release);
-  std::int64_t chunks = (slot.tasks + slot.chunk - 1) / slot.chunk;
+  const std::int64_t chunks = (tasks + slot.chunk - 1) / slot.chunk;
   pool.call_helpers(static_cast<int>(std::min<std::int64_t>(threads, chunks)) - 1);
   inside_chunk() = true;
-  slot.claim_chunks();
+  slot.claim_chunks(0);
   inside_chunk() = false;
   slot.is_open.store(false);
   for (int spins = 0; slot.users.load() != 0; ++spins) {
@@ -281,12 +314,11 @@ SINTER_DECL void parallel_run(std::int64_t tasks, double nanoseconds_per_task, C
     function = &WatchedChunks::run;
     context = &watched;
   }
-  slot->tasks = tasks;
   slot->chunk = chunk_size(tasks, nanoseconds_per_task, threads);
   slot->function = function;
   slot->context = context;
   slot->mode = FloatMode{};
-  if (std::exception_ptr error = run_in_slot(pool, *slot, threads)) std::rethrow_exception(error);
+  if (std::exception_ptr error = run_in_slot(pool, *slot, tasks, threads)) std::rethrow_exception(error);
 }
 
 }  // namespace base_detail

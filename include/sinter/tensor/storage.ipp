@@ -11,6 +11,8 @@
 #include <sinter/base/timeline.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -200,6 +202,20 @@ struct StorageAccess {
     storage->listed_bytes_ = bytes;
     tensor_detail::list_block(*storage);
   }
+  /// Large blocks ask for large pages, which the system gives where they are for those who ask: the processor remembers
+  /// too few small ones for matrices of many megabytes. A block grows to whole ones by a sixth at most; else what is
+  /// over has small ones.
+  static void* from_system(std::size_t bytes) {
+    constexpr std::size_t page = std::size_t{2} << 20;
+    const std::size_t whole = bytes / page * page, more = (bytes + page - 1) / page * page;
+    const std::size_t large = (more - bytes) * 6 <= bytes ? more : whole;
+    void* data = nullptr;
+    if (posix_memalign(&data, large > 0 ? page : tensor_detail::alignment, std::max(bytes, large)) != 0) return nullptr;
+#ifdef MADV_HUGEPAGE
+    if (large > 0) madvise(data, large, MADV_HUGEPAGE);  // refused: pages stay small
+#endif
+    return data;
+  }
   static Storage* take_from_system(std::uint32_t size_class) {
     using namespace tensor_detail;
     Pool& pool = Pool::instance();
@@ -215,11 +231,11 @@ struct StorageAccess {
           explained("the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" +
                         std::to_string(pool.held.load()) + " in use); free tensors or raise set_memory_limit",
                     Device::cpu()));
-    void* data = std::aligned_alloc(alignment, class_bytes(size_class));
+    void* data = from_system(class_bytes(size_class));
     if (data == nullptr) {
       flush_thread();
       flush_global();
-      data = std::aligned_alloc(alignment, class_bytes(size_class));
+      data = from_system(class_bytes(size_class));
     }
     if (data == nullptr)
       throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes),

@@ -12,6 +12,7 @@
 #include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/backend/x86/contraction/rows.hpp>
 #include <sinter/backend/x86/contraction/tile_scratch.hpp>
+#include <sinter/backend/x86/contraction/turned.hpp>
 #include <sinter/backend/x86/contraction/vector.hpp>
 #include <sinter/backend/x86/nest/prepare.hpp>
 #include <sinter/base/error.hpp>
@@ -214,7 +215,7 @@ class ContractionLaunch final : public Launch {
         args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset +
                  plan_.batch_offset(plan_.a.batch_stride, index);
       }
-      run_block({pass, index, batch, block, panel, scratch, task, end}, args);
+      run_block({pass, index, batch, block, panel, scratch, task}, args);
     }
     if (has_scratch_epilogue() && scratch.status.access != 0) {
       bad_index_.store(scratch.status.index, std::memory_order_relaxed);
@@ -229,14 +230,14 @@ class ContractionLaunch final : public Launch {
     const BatchIndex& index;
     std::int64_t batch, block, panel;
     TileScratch& scratch;
-    std::int64_t number, end;  // its thread goes on with the next one, up to `end`
+    std::int64_t number;  // its thread mostly goes on with the next one
   };
 
-  /// The part of B that its thread reads after rows up to `k_end` of the task's panel; null: none.
+  /// The part of B that its thread reads after rows up to `k_end` of the task's panel, or else another; null: none.
   const char* part_after(const Task& task, std::int64_t k_end) const {
     const bool is_in_task = k_end < task.pass.k_end;
     const std::int64_t next = task.number + !is_in_task;
-    if (next == task.end) return nullptr;
+    if (next == task.pass.batches * plan_.blocks * plan_.panels) return nullptr;
     const std::int64_t batch = next / (plan_.panels * plan_.blocks);
     const BatchIndex index = batch == task.batch ? task.index : plan_.batch_index(task.pass.first_batch + batch);
     return b_of(task.pass, index) + next % plan_.panels * plan_.width * plan_.b.column_stride +
@@ -424,6 +425,9 @@ class ContractionExecutable final : public Executable {
     if (epilogue_ != nullptr && !is_kept)
       if (const std::optional<RowPlan> rows = plan_rows(parts_, plan, isa_, thread_count()))
         return make_row_launch(kernel_, parts_, *rows, geometry, isa_, *epilogue_);
+    if (!is_kept)
+      if (const std::optional<TurnedPlan> turned = plan_turned(parts_, plan, isa_, thread_count()))
+        return make_turned_launch(kernel_, parts_, *turned, geometry, isa_, epilogue_.get());
     return std::make_unique<ContractionLaunch>(kernel_, parts_, plan, geometry, isa_, epilogue_.get(), nullptr,
                                                is_kept);
   }

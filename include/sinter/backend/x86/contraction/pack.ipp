@@ -115,7 +115,37 @@ inline void transpose(const Panel& p) {
   }
 }
 
+/// By blocks, of which the last in a direction moves back until it is whole.
+template <class Element>
+inline void transpose_matrix(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t columns,
+                             std::int64_t to_stride, std::int64_t from_stride) {
+  constexpr std::int64_t element = sizeof(Element), block = 32 / element;
+  if (rows < block || columns < block) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t column = 0; column < columns; ++column)
+        std::memcpy(to + row * to_stride + column * element, from + row * element + column * from_stride,
+                    sizeof(Element));
+    return;
+  }
+  for (std::int64_t r = 0; r < rows; r += block) {
+    const std::int64_t row = std::min(r, rows - block);
+    for (std::int64_t c = 0; c < columns; c += block) {
+      const std::int64_t column = std::min(c, columns - block);
+      transpose_block(reinterpret_cast<const Element*>(from + row * element + column * from_stride),
+                      from_stride / element, reinterpret_cast<Element*>(to + row * to_stride + column * element),
+                      to_stride / element);
+    }
+  }
+}
+
 }  // namespace x86_pack_detail
+
+SINTER_DECL void transpose_elements(std::byte* to, const std::byte* from, std::int64_t rows, std::int64_t columns,
+                                    std::int64_t to_stride, std::int64_t from_stride, std::int64_t element) {
+  using namespace x86_pack_detail;
+  if (element == 4) transpose_matrix<float>(to, from, rows, columns, to_stride, from_stride);
+  else transpose_matrix<double>(to, from, rows, columns, to_stride, from_stride);
+}
 
 SINTER_DECL void pack_panel(std::byte* to, const std::byte* from, std::int64_t k_extent, std::int64_t columns,
                             std::int64_t width, std::int64_t k_stride, std::int64_t column_stride,

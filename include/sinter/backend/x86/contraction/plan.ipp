@@ -141,6 +141,12 @@ inline bool has_scattered_rows(const ContractionPlan& p) {
   return p.b.row_stride > far_apart && p.b.row_stride % page != 0;
 }
 
+/// Whether the rows of A in a tile, side by side in k, fall into the same few sets of L1.
+inline bool rows_share_sets(const ContractionPlan& p) {
+  constexpr std::int64_t way = 4096;
+  return p.walk == AWalk::unit_k && p.a.row_stride != 0 && p.a.row_stride % way == 0;
+}
+
 /// Vectors of a register tile of 7 to 511 rows, with AVX-512. Wide ones read and write longer parts of each row of B
 /// and C, which pays where those are images (many columns), rather than weights, and come from memory.
 inline int vectors_of_images(const ContractionPlan& p, bool b_is_made) {
@@ -158,7 +164,10 @@ inline int default_vectors(Isa isa, const ContractionPlan& p, bool b_is_made) {
   if (isa == Isa::avx512) {
     if (p.m <= 6) return p.m == 1 ? 16 : p.m <= 3 ? 8 : 4;
     if (p.streams_results) return 4;  // longer parts of each row
-    return p.m >= 512 && p.walk != AWalk::unit_row ? 4 : vectors_of_images(p, b_is_made);
+    if (p.m >= 512 && p.walk != AWalk::unit_row) return 4;
+    const int vectors = vectors_of_images(p, b_is_made);
+    // Three of them have 9 rows, and a set has 12 lines.
+    return vectors == 2 && !b_is_made && rows_share_sets(p) ? 3 : vectors;
   }
   return p.m == 1 ? 12 : p.m == 2 ? 6 : p.m == 3 ? 3 : 2;
 }
@@ -222,7 +231,8 @@ inline bool streams_a(const ContractionPlan& p) { return p.m * p.k * p.element >
 
 /// Long sums go in runs, so that the part of A and of B in use stays in L2 and in reach of the address cache.
 inline void choose_k_run(ContractionPlan& p, bool b_is_made) {
-  constexpr std::int64_t longest_run = 2048, run = 1024, transposed_run = 512;
+  constexpr std::int64_t longest_run = 2048, transposed_run = 512;
+  const std::int64_t run = p.m < 512 && !b_is_made && rows_share_sets(p) ? 512 : 1024;
   const bool is_long = p.method == ProductMethod::tiles && p.m > 1 && p.k > (p.prefetches_a ? run : longest_run);
   const std::int64_t runs = is_long ? (p.k + run - 1) / (p.prefetches_a ? transposed_run : run) : 1;
   const std::int64_t in_blocks =
@@ -257,8 +267,10 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
                                        : isa == Isa::avx512             ? 120.0
                                                                         : 60.0) *
                                       4 / static_cast<double>(p.element);
-  p.nanoseconds_per_task = 20 + 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k) /
-                                    flops_per_nanosecond / static_cast<double>(p.panels * p.blocks);
+  // What goes before and after a task's sums counts: a product of 16x16x16 takes 120 ns.
+  constexpr double each_nanoseconds = 60;
+  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
+  p.nanoseconds_per_task = each_nanoseconds + flops / flops_per_nanosecond / static_cast<double>(p.panels * p.blocks);
 }
 
 /// B is packed where its columns are not adjacent, or where it is too large for L2 and read for more than a few rows;
