@@ -105,6 +105,10 @@ void add_reductions() {
               [reduced = axes](Tensor x) { return sum(x, Axes(reduced)); });
   add_unary("sum over {1}", "1000x1001x77", small, odd, [](Tensor x) { return sum(x, {1}); });
   add_unary("argmax over {1}", "1000x1001x77", small, odd, [](Tensor x) { return argmax(x, 1); });
+  for (const auto& [text, axes] :
+       {std::pair<const char*, std::vector<int>>{"{0,1}", {0, 1}}, {"{1,2}", {1, 2}}, {"{0,1,2}", {0, 1, 2}}})
+    add_unary(std::string("argmin over ") + text, "512x512x512", small, cube,
+              [reduced = axes](Tensor x) { return argmin(x, Axes(reduced)); });
   add_unary("softmax", "64x400000", few, long_rows, [](Tensor x) { return softmax(x, 1); });
   add_unary("layer_norm", "64x400000", few, long_rows, [](Tensor x) { return layer_norm(x, {x.shape()[1]}); });
   add_unary("logsumexp", "64x400000", few, long_rows, [](Tensor x) { return logsumexp(x, {1}); });
@@ -131,7 +135,27 @@ void add_windows() {
   });
   add_unary("max_pool2d of 3 by 2, padded", "64x64x112x112", small, images,
             [](Tensor x) { return max_pool2d(x, {.size = 3, .stride = 2, .padding = 1}); });
+  add_unary(
+      "max_pool2d of 3 by 2, padded", "64x64x112x112", small, images,
+      [](Tensor x) { return max_pool2d(x, {.size = 3, .stride = 2, .padding = 1}); }, DType::bf16);
+  add_unary("max_pool2d with indices of 3 by 2, padded", "64x64x112x112", small, images,
+            [](Tensor x) { return max_pool2d_with_indices(x, {.size = 3, .stride = 2, .padding = 1}).indices; });
   add_unary("avg_pool2d of 2", "64x64x112x112", small, images, [](Tensor x) { return avg_pool2d(x, 2, 2); });
+  for (const DType dtype : {DType::f32, DType::bf16}) {
+    add_unary(
+        "avg_pool2d of 3 by 2, padded", "64x64x112x112", small, images,
+        [](Tensor x) { return avg_pool2d(x, {.size = 3, .stride = 2, .padding = 1}); }, dtype);
+    add_unary(
+        "avg_pool2d of 3 by 2, padding not counted", "64x64x112x112", small, images,
+        [](Tensor x) { return avg_pool2d(x, {.size = 3, .stride = 2, .padding = 1, .count_include_pad = false}); },
+        dtype);
+  }
+  add_unary("max_pool2d of 3 by 2, padded, gradient", "64x64x112x112", small, images, [](Tensor x) {
+    return jit::grad([](Tensor t) { return sum(max_pool2d(t, {.size = 3, .stride = 2, .padding = 1})); })(x);
+  });
+  add_unary("avg_pool2d of 3 by 2, padded, gradient", "64x64x112x112", small, images, [](Tensor x) {
+    return jit::grad([](Tensor t) { return sum(square(avg_pool2d(t, {.size = 3, .stride = 2, .padding = 1}))); })(x);
+  });
 }
 
 Tensor indices(std::int64_t below, std::int64_t count) {
@@ -147,7 +171,7 @@ void add_movement() {
       return Arguments{noise({to}), indices(to, n), noise({n})};
     };
   };
-  for (const std::int64_t among : {1000000, 10000, 1000})
+  for (const std::int64_t among : {1000000, 100000, 10000, 5000, 1000})
     add_kernel(
         "scatter_add/1000000," + std::to_string(among) + "/f32", places(1000000, among),
         [](std::vector<Tensor> a) { return Tensor(scatter_add(a[0], 0, a[1], a[2])); }, 1e-4);

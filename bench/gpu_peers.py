@@ -97,6 +97,11 @@ def attention_with_gradients(q, k, v, weight, causal=False):
     return torch.autograd.grad(F.scaled_dot_product_attention(q, k, v, is_causal=causal), (q, k, v), weight)[0]
 
 
+def gradient_by(function, x):
+    x = x.detach().requires_grad_()
+    return torch.autograd.grad(function(x), x)[0]
+
+
 def of_kernels():
     """The rows of bench/gpu_kernels.cpp: name, operands, function. A shape with "i" in front is of indices below it."""
     rows, images = (16384, 1024), (64, 64, 112, 112)
@@ -113,6 +118,9 @@ def of_kernels():
         yield f"sum over {name}/512x512x512/f32", [(512, 512, 512)], lambda x, axes=axes: x.sum(axes)
     yield "sum over {1}/1000x1001x77/f32", [(1000, 1001, 77)], lambda x: x.sum(1)
     yield "argmax over {1}/1000x1001x77/f32", [(1000, 1001, 77)], lambda x: x.argmax(1)
+    yield "argmin over {0,1}/512x512x512/f32", [(512, 512, 512)], lambda x: x.flatten(0, 1).argmin(0)
+    yield "argmin over {1,2}/512x512x512/f32", [(512, 512, 512)], lambda x: x.flatten(1).argmin(1)
+    yield "argmin over {0,1,2}/512x512x512/f32", [(512, 512, 512)], lambda x: x.argmin()
     yield "softmax/64x400000/f32", [(64, 400000)], lambda x: x.softmax(1)
     yield "layer_norm/64x400000/f32", [(64, 400000)], lambda x: F.layer_norm(x, (400000,))
     yield "logsumexp/64x400000/f32", [(64, 400000)], lambda x: x.logsumexp(1)
@@ -125,9 +133,20 @@ def of_kernels():
         yield f"gradient of softmax/{shape}/f32", [rows] * 2, backward
     yield "batch_norm in training/64x64x112x112/f32", [images], lambda x: F.batch_norm(x, None, None, None, None, True)
     yield "max_pool2d of 3 by 2, padded/64x64x112x112/f32", [images], lambda x: F.max_pool2d(x, 3, 2, 1)
+    yield "max_pool2d of 3 by 2, padded/64x64x112x112/bf16", [images], lambda x: F.max_pool2d(x, 3, 2, 1)
+    with_indices = lambda x: F.max_pool2d(x, 3, 2, 1, return_indices=True)[1]
+    yield "max_pool2d with indices of 3 by 2, padded/64x64x112x112/f32", [images], with_indices
     yield "avg_pool2d of 2/64x64x112x112/f32", [images], lambda x: F.avg_pool2d(x, 2, 2)
+    for dtype in ("f32", "bf16"):
+        yield f"avg_pool2d of 3 by 2, padded/64x64x112x112/{dtype}", [images], lambda x: F.avg_pool2d(x, 3, 2, 1)
+        not_counted = lambda x: F.avg_pool2d(x, 3, 2, 1, count_include_pad=False)
+        yield f"avg_pool2d of 3 by 2, padding not counted/64x64x112x112/{dtype}", [images], not_counted
+    gradient_of_max = lambda x: gradient_by(lambda t: F.max_pool2d(t, 3, 2, 1).sum(), x)
+    yield "max_pool2d of 3 by 2, padded, gradient/64x64x112x112/f32", [images], gradient_of_max
+    gradient_of_mean = lambda x: gradient_by(lambda t: F.avg_pool2d(t, 3, 2, 1).square().sum(), x)
+    yield "avg_pool2d of 3 by 2, padded, gradient/64x64x112x112/f32", [images], gradient_of_mean
     n = 1000000
-    for among in (n, 10000, 1000):
+    for among in (n, 100000, 10000, 5000, 1000):
         shapes = [(among,), ("i", among, n), (n,)]
         yield f"scatter_add/1000000,{among}/f32", shapes, lambda b, i, s: b.scatter_add(0, i, s)
     yield "gather/1000000,1000000/f32", [(n,), ("i", n, n)], lambda b, i: b[i]

@@ -52,6 +52,7 @@
 #include <sinter/backend/cuda/source/scan_columns.ipp>
 #include <sinter/backend/cuda/source/scatter.ipp>
 #include <sinter/backend/cuda/source/scatter_nest.ipp>
+#include <sinter/backend/cuda/source/scatter_bins.ipp>
 #include <sinter/backend/cuda/source/scatter_sorted.ipp>
 #include <sinter/backend/cuda/source/source.ipp>
 #include <sinter/backend/cuda/source/tensor.ipp>

@@ -4,6 +4,7 @@
 #include "number_cases.hpp"
 
 #include <cmath>
+#include <limits>
 #include <vector>
 
 using namespace sinter_test;
@@ -11,6 +12,7 @@ using namespace sinter_test;
 namespace {
 
 using In1 = const Inputs&;
+constexpr double not_a_number = std::numeric_limits<double>::quiet_NaN();
 
 /// (2, 1, 5, 6).
 Tensor image() {
@@ -54,6 +56,18 @@ TEST_CASE("pooling says where the largest elements are, as PyTorch does") {
         -4, 5,  -4, 5,  5, 5,  -4, 5,  -4, 4,  4,  4,  4,  4,  4,  4,  4,  4,  -5, 4,  -5, 4,  4,  4,  -5, 4,  -5,
         0,  2,  3,  8,  6, 11, 12, 14, 15, 32, 18, 35, 24, 21, 27, 44, 30, 47, 48, 50, 51, 56, 54, 59, 60, 62, 63,
         0,  2,  3,  8,  5, 11, 12, 14, 15, 32, 17, 35, 20, 26, 23, 44, 29, 47, 48, 50, 51, 56, 53, 59, 60, 62, 63}},
+      {"the last NaN of a window, the first of equal elements",
+       [](In1 in) { return both(max_pool2d_with_indices(in[0], {.size = {2, 4}, .stride = {2, 4}})); },
+       {reshape(
+           tensor({1.0, not_a_number, 3.0, not_a_number, 2.0, 2.0, 0.0, 1.0, 5.0, 1.0, 1.0, 1.0, 1.0, 2.0, 2.0, 0.0}),
+           {1, 1, 2, 8})},
+       {not_a_number, 2, 3, 4}},
+      {"as many places as are reduced at once",
+       [](In1 in) { return both(max_pool1d_with_indices(in[0], {.size = 17, .stride = 17})); },
+       {reshape(where(arange(34) == 5, not_a_number,
+                      where(arange(34) == 7, not_a_number, cast(arange(34) % 16, DType::f64))),
+                {1, 1, 34})},
+       {not_a_number, 15, 7, 31}},
       {"a window of -infinity alone has its first place inside",
        [](In1 in) {
          return both(max_pool2d_with_indices(in[0] * 0 - INFINITY, {.size = 3, .stride = 3, .padding = 1}));

@@ -315,6 +315,8 @@ TEST_CASE("emulated CUDA C reads windows of a padded value where it lies, place 
   for (const Row& row :
        {Row{"window_max(windows(%p) {axes=[2, 3], sizes=[3, 3], strides=[2, 2]}) {axes=[4, 5]} }", 1},
         Row{"window_max(windows(%p) {axes=[2, 3], sizes=[2, 4], strides=[1, 3]}) {axes=[4, 5]} }", 1},
+        Row{"window_sum(windows(%p) {axes=[2, 3], sizes=[3, 3], strides=[2, 2]}) {axes=[4, 5]} }", 1},
+        Row{"window_argmax(windows(%p) {axes=[2, 3], sizes=[3, 3], strides=[2, 2]}) {axes=[4, 5]} }", 1},
         Row{"exp(windows(%p) {axes=[3], sizes=[3], strides=[3]}) }", 1},
         Row{"exp(windows(%p) {axes=[3], sizes=[3], strides=[1]}) }", 3},  // all places of windows that overlap
         Row{"window_max(windows(%p) {axes=[3], sizes=[17], strides=[1]}) {axes=[4]} }", 3}}) {
@@ -325,6 +327,24 @@ TEST_CASE("emulated CUDA C reads windows of a padded value where it lies, place 
     CHECK(plan->kernel_count() == row.kernels);
     CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
   }
+}
+
+TEST_CASE("emulated CUDA C reads padded windows of f16 and bf16 where they lie, with the bits of the reference") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  for (const char* dtype : {"f16", "bf16"})
+    for (const char* op : {"window_max", "window_sum", "window_argmax"}) {
+      const Graph graph =
+          parse_graph(std::string("graph(%x: ") + dtype +
+                      "[2, 3, 9, 14]) { %p = pad(%x) {low=[0, 0, 1, 1], high=[0, 0, 1, 2], value=-2}\n return " + op +
+                      "(windows(%p) {axes=[2, 3], sizes=[3, 3], strides=[2, 2]}) {axes=[4, 5]} }");
+      EmulatedCuda emulated;
+      const auto plan = build_plan(run_pipeline(graph), fused({&emulated})),
+                 wanted = build_plan(run_pipeline(graph), fused());
+      INFO(dtype << " " << op << plan->text());
+      CHECK(plan->kernel_count() == 1);
+      const auto inputs = random_inputs(graph);
+      CHECK(difference(run(*plan, inputs)[0], run(*wanted, inputs)[0], 0) == "");
+    }
 }
 
 TEST_CASE("emulated CUDA C: infinities and NaN in rows that are read online, or that a cluster shares") {

@@ -241,6 +241,8 @@ constexpr std::string_view nodes[] = {
     "unique(%x) {size=3}",
     "bessel(%d) {function=k0}",
     "window_max(%p) {axes=[2, 3]}",
+    "window_sum(%p) {axes=[2, 3]}",
+    "window_argmax(%p) {axes=[2, 3]}",
     "one_hot(%i) {classes=5, dtype=f32}",
     "full {shape=[3], value=2, dtype=f32}",
     "iota {shape=[4, 3], axes=[1], dtype=i64}",

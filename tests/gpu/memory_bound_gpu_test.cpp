@@ -1,10 +1,14 @@
-// Kernels on a GPU that wait for memory: rows that clusters of blocks share, scatters that sort, scans along columns.
+// Kernels on a GPU that wait for memory: rows that clusters of blocks share, scatters that sort, scans along columns,
+// windows of padded images.
 #include "catch.hpp"
 
 #include <sinter/sinter.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 using namespace sinter;
@@ -22,6 +26,13 @@ double error(const Tensor& found, const Tensor& wanted) {
     all += std::pow(double{y[i]}, 2);
   }
   return std::sqrt(differs / all);
+}
+/// NaN in the same places, too.
+bool all_equal(const Tensor& a, const Tensor& b) {
+  const std::vector<double> x = to_vector<double>(a), y = to_vector<double>(b);
+  return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), [](double u, double v) {
+           return u == v || (std::isnan(u) && std::isnan(v));
+         });
 }
 }  // namespace
 
@@ -58,12 +69,49 @@ TEST_CASE("scatters of many positions to each place have the bits of the CPU") {
     const Tensor there = scatter_add(base.to(gpu), 0, index.to(gpu), values.to(gpu));
     CHECK(to_vector<float>(there) == to_vector<float>(scatter_add(base, 0, index, values)));
   }
+  // More values than a bin finds runs for at once; one place that has nearly all of them.
+  for (const DType dtype : {DType::f32, DType::f64}) {
+    const std::int64_t count = 1300001, places = 100003;
+    const Tensor index = randint(0, places, {count}).to(Device::cpu()), values = randn({count}).to(dtype),
+                 here = values.to(Device::cpu()), base = randn({places}).to(dtype).to(Device::cpu());
+    for (const Tensor& at : {index, Tensor(index * cast(index % 50 == 0, DType::i64))}) {
+      const Tensor there = scatter_add(base.to(gpu), 0, at.to(gpu), here.to(gpu));
+      CHECK(array_equal(there.to(Device::cpu()), scatter_add(base, 0, at, here)));
+      const Tensor last = scatter(base.to(gpu), 0, at.to(gpu), here.to(gpu));
+      CHECK(array_equal(last.to(Device::cpu()), scatter(base, 0, at, here)));
+    }
+  }
   const Tensor index = randint(0, 50, {20000}).to(Device::cpu()), values = randn({20000, 130}).to(Device::cpu()),
                base = randn({50, 130}).to(Device::cpu());
   const Tensor there = index_add(base.to(gpu), 0, index.to(gpu), values.to(gpu));
   CHECK(to_vector<float>(there) == to_vector<float>(index_add(base, 0, index, values)));
   const Tensor outside = full({20000}, 50).to(DType::i64).to(gpu);
   CHECK_THROWS_AS(to_vector<float>(index_add(base.to(gpu), 0, outside, values.to(gpu))), IndexError);
+}
+
+TEST_CASE("windows of padded images have the bits of the CPU") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const MaxPoolOptions<2> largest{.size = {3, 2}, .stride = {2, 1}, .padding = {1, 1}, .ceil_mode = true};
+  const AvgPoolOptions<2> mean{.size = 3, .stride = 2, .padding = 1, .ceil_mode = true},
+      of_inside{.size = 3, .stride = 2, .padding = 1, .count_include_pad = false},
+      by_five{.size = 4, .stride = 3, .padding = 2, .divisor = 5};
+  const std::vector<std::pair<const char*, std::function<Tensor(const Tensor&)>>> rows = {
+      {"max", [=](const Tensor& x) { return max_pool2d(x, largest); }},
+      {"max of relu", [=](const Tensor& x) { return max_pool2d(relu(x * 2 - 1), largest); }},
+      {"places", [=](const Tensor& x) { return max_pool2d_with_indices(x, largest).indices; }},
+      {"mean", [=](const Tensor& x) { return avg_pool2d(x, mean); }},
+      {"mean of what is inside", [=](const Tensor& x) { return avg_pool2d(x, of_inside); }},
+      {"mean by five", [=](const Tensor& x) { return avg_pool2d(x, by_five); }},
+      {"gradient of max",
+       [=](const Tensor& x) { return jit::grad([=](Tensor t) { return sum(max_pool2d(t, largest)); })(x); }}};
+  for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
+    for (const auto& [name, function] : rows) {
+      Tensor x = randn({3, 5, 37, 70}).to(Device::cpu()).to(dtype);
+      x = where(arange(70) == 13, NAN, x);
+      INFO(name << " of " << sinter::name(dtype));
+      const auto there = jit::compile(function)(x.to(gpu)).to(Device::cpu()), here = jit::compile(function)(x);
+      CHECK(all_equal(there.to(DType::f64), here.to(DType::f64)));
+    }
 }
 
 TEST_CASE("scans along few long columns agree with the CPU's") {

@@ -9,6 +9,7 @@
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/shapes.hpp>
 #include <sinter/expr/term.hpp>
+#include <sinter/ops/window_argmax.hpp>
 
 #include <algorithm>
 
@@ -136,7 +137,25 @@ Tensor max_pool(const In& x, const MaxPoolOptions<N>& options, std::string_view 
   return over_windows<ops::WindowMax>(image, axes, -std::numeric_limits<double>::infinity(), x.where);
 }
 
-/// The sum of each window; with its elements' number where that is not the same everywhere.
+/// An extent as a number to compute positions with.
+inline Term whole(Dim number, Location at) { return {cast(In(number, at), DType::i64), at}; }
+
+/// How many elements each window along one axis has, of those that count: a column that stretches over the axes after.
+inline Term window_counts(const PoolAxis& along, const Tensor& pooled, bool counts_padding, Location at) {
+  const Dim limit = along.extent + Dim(counts_padding ? along.padding : 0);
+  // Whole numbers below 2^24 are exact in f32, of which twice as many fit a vector.
+  const bool is_short = pooled.dtype() != DType::f64 && limit.is_static() && limit.value() < (1 << 24) - along.span();
+  const DType dtype = is_short ? DType::f32 : DType::f64;
+  Shape column{pooled.shape()[along.axis]};
+  for (int i = along.axis + 1; i < pooled.rank(); ++i) column.push_back(1);
+  const Tensor numbers = arange(column[0], {.dtype = dtype, .device = pooled.device()}, at);
+  const Term start = Term(reshape(In(numbers, at), column), at) * static_cast<double>(along.stride) -
+                     static_cast<double>(along.padding);
+  const Term end = apply<ops::Minimum>(start + static_cast<double>(along.span()), Term(cast(In(limit, at), dtype), at));
+  return end - (counts_padding ? start : apply<ops::Maximum>(start, Term(cast(In(0.0, at), dtype), at)));
+}
+
+/// The sum of each window by the number of its elements. What lies beyond the padding never counts.
 template <int N>
 Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view op) {
   if (is_example<N>(x)) return without_batch(avg_pool<N>(as_batch(x), options, op), x.where);
@@ -145,32 +164,22 @@ Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view 
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes =
       pool_axes<N>(image, options.size, options.stride, options.padding, 1, options.ceil_mode, op, x.where);
-  const auto summed = [&](const Tensor& of, const std::vector<PoolAxis>& along) {
-    return over_windows<ops::Sum>(of, along, 0, x.where);
-  };
-  std::int64_t count = 1;
-  bool is_same = true;
-  std::vector<PoolAxis> counted = axes;
-  Shape ones{1, 1};
-  for (PoolAxis& along : counted) {
-    count *= along.size;
-    const Dim beyond = along.high - Dim(along.padding);
-    is_same &= (options.count_include_pad || along.padding == 0) && beyond.is_static() && beyond.value() == 0;
-    if (options.count_include_pad) {  // what lies beyond the padding does not count
-      along.extent += Dim(2 * along.padding);
-      along.high = beyond;
-      along.padding = 0;
-    }
-    ones.push_back(along.extent);
-  }
-  const Tensor sums = summed(image, axes);
+  const Tensor sums = over_windows<ops::WindowSum>(image, axes, 0, x.where);
   if (options.divisor) return sums / static_cast<double>(*options.divisor);
-  if (is_same) return sums / static_cast<double>(count);
-  return sums / summed(full(ones, 1, {.dtype = image.dtype(), .device = image.device()}), counted);
+  std::int64_t count = 1;  // where it is the same everywhere
+  std::vector<Term> counts;
+  for (const PoolAxis& along : axes) {
+    const bool is_same = (options.count_include_pad || along.padding == 0) && along.high.is_static() &&
+                         along.high.value() == along.padding;
+    if (is_same) count *= along.size;
+    else counts.push_back(window_counts(along, sums, options.count_include_pad, x.where));
+  }
+  if (counts.empty()) return sums / static_cast<double>(count);
+  Term total = counts[0];
+  for (std::size_t i = 1; i < counts.size(); ++i) total = total * counts[i];
+  if (count != 1) total = total * static_cast<double>(count);
+  return Term(sums, x.where) / Term(cast(total, sums.dtype()), x.where);
 }
-
-/// An extent as a number to compute positions with.
-inline Term whole(Dim number, Location at) { return {cast(In(number, at), DType::i64), at}; }
 
 /// Positions along an axis of the image of what is `tap` elements into each window. A window whose elements are all
 /// equal has the first one that is inside.
@@ -192,7 +201,7 @@ inline Ordered pooled_with_places(const Tensor& image, const std::vector<PoolAxi
   IntVector reduced;
   for (int axis = image.rank(); axis < seen.rank(); ++axis) reduced.push_back(axis);
   const Tensor values = record<ops::WindowMax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at);
-  Term tap(record<ops::Argmax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at), at);
+  Term tap(record<ops::WindowArgmax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at), at);
   Term place = whole(0, at);
   Dim below = 1;
   for (std::size_t i = axes.size(); i-- > 0;) {
@@ -265,7 +274,7 @@ Tensor lp_pool(const In& x, double p, const LpPoolOptions<N>& options, std::stri
       pool_axes<N>(image, options.size, options.stride, 0, 1, options.ceil_mode, op, x.where);
   const Term base(image, x.where);
   const Term powers = p == 1 ? base : p == 2 ? squared(base) : apply<ops::Pow>(base, p);
-  const Term total(over_windows<ops::Sum>(powers, axes, 0, x.where), x.where);
+  const Term total(over_windows<ops::WindowSum>(powers, axes, 0, x.where), x.where);
   if (p == 1) return total;
   const Term is_zero = total == 0.0,
              nonzero = where_of(is_zero, 1.0, total);  // the derivative of a root at 0 is infinite

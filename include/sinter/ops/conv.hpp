@@ -63,5 +63,16 @@ struct WindowMax {
   static Batched batch(const BatchArgs& a);
 };
 
+/// The sum over attrs.axes, the last ones (SumWindows is the adjoint of windows). Of f16 and bf16 it is of f32 and
+/// rounded once.
+struct WindowSum {
+  static constexpr OpInfo info{.name = "window_sum", .arity = 1, .kind = OpKind::composite};
+  static constexpr auto attributes = attribute_list(attr::axes);
+  static Type infer(const InferArgs& args);
+  static Val decompose(const DecomposeArgs& args);
+  static ValList vjp(const VjpArgs& a) { return {unreduce(a.dout, a.attrs.axes, a.in[0].shape())}; }
+  static Batched batch(const BatchArgs& a);
+};
+
 }  // namespace ops
 SINTER_NAMESPACE_END

@@ -4,10 +4,13 @@
 #include <sinter/base/index.hpp>
 #include <sinter/ops/conv.hpp>
 #include <sinter/ops/convolution.hpp>
+#include <sinter/ops/unary.hpp>
 #include <sinter/ops/view.hpp>
+#include <sinter/ops/window_argmax.hpp>
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -169,15 +172,21 @@ inline Val at_place(Val seen, const IntVector& axes, std::int64_t place) {
   return reshape(slice(seen, starts, ends, IntVector(as_index(shape.rank()), 1)), result);
 }
 
+/// Rounded to a narrow dtype only where memory has it.
+inline Val in_dtype(Val x, DType dtype) {
+  const OpInfo& op = is_narrow(dtype) ? op_info<ops::Narrow> : op_info<ops::Cast>;
+  return x.dtype() == dtype ? x : apply(op, {x}, {.dtype = dtype, .has_dtype = true});
+}
+
 /// Combines the places of small windows, so that neighbouring windows lie in the lanes of a vector: the last axis
-/// first, each in halves, as a row is reduced.
+/// first, each in halves, as a row is reduced. Each place is cast to `dtype` first.
 template <class Combine>
-Val over_places(Val seen, const IntVector& axes, Combine combine) {
+Val over_places(Val seen, const IntVector& axes, DType dtype, Combine combine) {
   const Shape shape = seen.shape();
   std::int64_t places = 1;
   for (const std::int64_t axis : axes) places *= shape[static_cast<int>(axis)].value();
   std::vector<Val> values;
-  for (std::int64_t place = 0; place < places; ++place) values.push_back(at_place(seen, axes, place));
+  for (std::int64_t place = 0; place < places; ++place) values.push_back(in_dtype(at_place(seen, axes, place), dtype));
   for (std::size_t i = axes.size(); i-- > 0;) {
     const auto length = as_index(shape[static_cast<int>(axes[i])].value());
     std::vector<Val> shorter;
@@ -194,19 +203,82 @@ Val over_places(Val seen, const IntVector& axes, Combine combine) {
 
 /// The maximum is the same in any order.
 inline Val largest_in_windows(Val seen, const IntVector& axes) {
-  return has_few_places(seen, axes) ? over_places(seen, axes, [](Val a, Val b) { return maximum(a, b); })
+  return has_few_places(seen, axes) ? over_places(seen, axes, seen.dtype(), [](Val a, Val b) { return maximum(a, b); })
                                     : amax(seen, axes);
+}
+
+/// Is the sum of the places in halves, each axis by itself, the sum as any other axes are reduced? Along an outer axis
+/// two lanes take turns in a sum: of up to four places that is the order of halves.
+inline bool adds_in_halves(Val seen, const IntVector& axes) {
+  return has_few_places(seen, axes) && std::all_of(axes.begin(), axes.end() - 1, [&](std::int64_t axis) {
+           return seen.shape()[static_cast<int>(axis)].value() <= 4;
+         });
 }
 
 /// Halves would round narrow floats each time.
 inline Val mean_of_windows(Val seen, const IntVector& axes) {
   const bool is_wide = seen.dtype() == DType::f32 || seen.dtype() == DType::f64;
-  // Along an outer axis two lanes take turns in a sum: of up to four places that is the order of halves.
-  const bool is_in_order = std::all_of(axes.begin(), axes.end() - 1, [&](std::int64_t axis) {
-    return seen.shape()[static_cast<int>(axis)].value() <= 4;
-  });
-  if (!is_wide || !is_in_order || !has_few_places(seen, axes)) return mean(seen, axes);
-  return over_places(seen, axes, [](Val a, Val b) { return a + b; }) / element_count(seen, axes, seen.dtype());
+  if (!is_wide || !adds_in_halves(seen, axes)) return mean(seen, axes);
+  return over_places(seen, axes, seen.dtype(), [](Val a, Val b) { return a + b; }) /
+         element_count(seen, axes, seen.dtype());
+}
+
+/// Places are widened one by one: all windows in f32 at once would be longer than the image.
+inline Val sum_of_windows(Val seen, const IntVector& axes) {
+  if (!adds_in_halves(seen, axes)) return sum(seen, axes);
+  const DType dtype = computed_in(seen.dtype());
+  return in_dtype(over_places(seen, axes, dtype, [](Val a, Val b) { return a + b; }), seen.dtype());
+}
+
+/// The number of each element's place in its window, which counts through `axes`.
+inline Val numbers_of_places(Val seen, const IntVector& axes, DType dtype) {
+  const Shape shape = seen.shape();
+  Val place = iota(seen, shape, static_cast<int>(axes[0]), dtype);
+  for (std::size_t i = 1; i < axes.size(); ++i) {
+    const int axis = static_cast<int>(axes[i]);
+    place = place * static_cast<double>(shape[axis].value()) + iota(seen, shape, axis, dtype);
+  }
+  return place;
+}
+
+/// Of few places, one after the other; numbers of places are floats, as wide as values are computed. Of more, each
+/// element gets a rank of its own, the smallest for the one that is wanted.
+inline Val place_of_largest(Val seen, const IntVector& axes) {
+  const DType dtype = seen.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  std::int64_t count = 1;
+  for (const std::int64_t axis : axes) count *= seen.shape()[static_cast<int>(axis)].value();
+  if (has_few_places(seen, axes)) {
+    Val best = at_place(seen, axes, 0), chosen = full(best, best.shape(), dtype, 0);
+    for (std::int64_t place = 1; place < count; ++place) {
+      const Val value = at_place(seen, axes, place), is_number = le(value, std::numeric_limits<double>::infinity()),
+                is_better = logical_or(gt(value, best), logical_not(is_number));
+      best = where(is_better, value, best);
+      chosen = where(is_better, static_cast<double>(place), chosen);
+    }
+    return cast(chosen, DType::i64);
+  }
+  const Val place = numbers_of_places(seen, axes, dtype);
+  const Val is_largest = eq(seen, unreduce(amax(seen, axes), axes, seen.shape()));
+  const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(count)));
+  const Val least = amin(rank, axes);
+  return cast(where(lt(least, 0), -1 - least, least), DType::i64);
+}
+
+/// Of one value for each window.
+inline Type infer_fold_of_windows(const InferArgs& args) {
+  const Shape& from = args.in[0].shape;
+  const Shape out = reduced_shape(args, from);
+  for (std::int64_t axis : args.attrs.axes)
+    if (!from[checked_axis(args, axis, from.rank())].is_static())
+      throw ShapeError(args.op, "the window's extents must be known: the operand is " + from.text(), args.where);
+  return with_shape(args, out);
+}
+/// Counted from the front.
+inline IntVector ascending_axes(const DecomposeArgs& args) {
+  IntVector axes;
+  for (const std::int64_t axis : args.attrs.axes) axes.push_back(axis < 0 ? axis + args.in[0].rank() : axis);
+  std::sort(axes.begin(), axes.end());
+  return axes;
 }
 
 }  // namespace ops_detail
@@ -290,39 +362,42 @@ SINTER_DECL ValList AvgPool2d::vjp(const VjpArgs& a) {
   return ops_detail::gradient_of_windows(a, seen, unreduce(share, {4, 5}, seen.shape()));
 }
 
-SINTER_DECL Type WindowMax::infer(const InferArgs& args) {
-  const Shape& from = args.in[0].shape;
-  const Shape out = ops_detail::reduced_shape(args, from);
-  for (std::int64_t axis : args.attrs.axes)
-    if (!from[ops_detail::checked_axis(args, axis, from.rank())].is_static())
-      throw ShapeError(args.op, "the window's extents must be known: the operand is " + from.text(), args.where);
-  return ops_detail::with_shape(args, out);
-}
+SINTER_DECL Type WindowMax::infer(const InferArgs& args) { return ops_detail::infer_fold_of_windows(args); }
 SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) {
-  IntVector axes;  // counted from the front, ascending
-  for (const std::int64_t axis : args.attrs.axes) axes.push_back(axis < 0 ? axis + args.in[0].rank() : axis);
-  std::sort(axes.begin(), axes.end());
-  return ops_detail::largest_in_windows(args.in[0], axes);
+  return ops_detail::largest_in_windows(args.in[0], ops_detail::ascending_axes(args));
 }
 /// As in MaxPool2d, over any number of axes.
 SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
   const Val seen = a.in[0];
-  const Shape shape = seen.shape();
   const IntVector& axes = a.attrs.axes;
-  Val place = iota(seen, shape, static_cast<int>(axes[0]), seen.dtype());
-  std::int64_t count = shape[static_cast<int>(axes[0])].value();
-  for (std::size_t i = 1; i < axes.size(); ++i) {
-    const int axis = static_cast<int>(axes[i]);
-    place = place * static_cast<double>(shape[axis].value()) + iota(seen, shape, axis, seen.dtype());
-    count *= shape[axis].value();
-  }
-  const Val is_largest = eq(seen, unreduce(a.out, axes, shape));
-  const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(count)));
-  const Val is_chosen = eq(rank, amin(rank, axes, kept));
-  return {where(is_chosen, unreduce(a.dout, axes, shape), 0)};
+  const DType dtype = seen.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Val chosen = cast(apply(op_info<WindowArgmax>, {seen}, Attrs{.axes = axes}), dtype);
+  const Val is_chosen = eq(ops_detail::numbers_of_places(seen, axes, dtype), unreduce(chosen, axes, seen.shape()));
+  return {where(is_chosen, unreduce(a.dout, axes, seen.shape()), 0)};
 }
 SINTER_DECL Batched WindowMax::batch(const BatchArgs& a) {
   return apply(op_info<WindowMax>, {a.in[0]}, Attrs{.axes = ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank())});
+}
+
+SINTER_DECL Type WindowArgmax::infer(const InferArgs& args) {
+  Type type = ops_detail::infer_fold_of_windows(args);
+  type.dtype = DType::i64;
+  return type;
+}
+SINTER_DECL Val WindowArgmax::decompose(const DecomposeArgs& args) {
+  return ops_detail::place_of_largest(args.in[0], ops_detail::ascending_axes(args));
+}
+SINTER_DECL Batched WindowArgmax::batch(const BatchArgs& a) {
+  return apply(op_info<WindowArgmax>, {a.in[0]},
+               Attrs{.axes = ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank())});
+}
+
+SINTER_DECL Type WindowSum::infer(const InferArgs& args) { return ops_detail::infer_fold_of_windows(args); }
+SINTER_DECL Val WindowSum::decompose(const DecomposeArgs& args) {
+  return ops_detail::sum_of_windows(args.in[0], ops_detail::ascending_axes(args));
+}
+SINTER_DECL Batched WindowSum::batch(const BatchArgs& a) {
+  return apply(op_info<WindowSum>, {a.in[0]}, Attrs{.axes = ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank())});
 }
 
 }  // namespace ops

@@ -3,6 +3,7 @@
 
 #include <sinter/ops/linalg_complex.hpp>
 #include <sinter/ops/registry.hpp>
+#include <sinter/ops/window_argmax.hpp>
 
 #include <algorithm>
 #include <array>
@@ -77,8 +78,8 @@ inline constexpr auto op_table = sorted_by_name<
     ops::ScanWithEffects,
     // networks
     ops::Softmax, ops::LogSoftmax, ops::Logsumexp, ops::LayerNorm, ops::CrossEntropy, ops::MseLoss, ops::CtcLoss,
-    ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::ScaledDotProductAttention,
-    ops::ScaledDotProductAttentionGradient,
+    ops::CtcGradient, ops::Conv2d, ops::MaxPool2d, ops::AvgPool2d, ops::WindowMax, ops::WindowSum, ops::WindowArgmax,
+    ops::ScaledDotProductAttention, ops::ScaledDotProductAttentionGradient,
     // quantised numbers
     ops::QuantizedMatmul, ops::IntegerMatmul, ops::ScaledMatmul, ops::FakeQuantize>();
 

@@ -72,13 +72,18 @@ inline bool is_made_of_gradient(const Node& node) {
   return is_uneven;
 }
 
+/// Of windows: the largest element is one of them, and a cast of all windows is longer than the image. Padding computes
+/// nothing, and is seen through by who reads windows; f8 is for memory alone.
+inline bool widens_itself(const Node& node) {
+  return node.op == &op_info<ops::WindowMax> || node.op == &op_info<ops::MaxPool2d> ||
+         node.op == &op_info<ops::WindowSum> || (node.op == &op_info<ops::Pad> && size_of(node.types[0].dtype) == 2);
+}
+
 /// What the node is made of; no value where that has another type, and may have. What has f16 and bf16 is made of f32,
 /// so that a value between two kernels neither overflows nor loses digits.
 inline Value decompose_node(const Decompose& pass, GraphBuilder& builder, const Node& node, const Values& inputs) {
   std::vector<Val> operands;
-  // A window's largest element is one of them, and a cast of all windows is longer than the image.
-  const bool is_choice = node.op == &op_info<ops::WindowMax> || node.op == &op_info<ops::MaxPool2d>;
-  const bool widens = is_half(node.types[0].dtype) && !is_made_of_gradient(node) && !is_choice;
+  const bool widens = is_half(node.types[0].dtype) && !is_made_of_gradient(node) && !widens_itself(node);
   for (Value v : inputs) {
     const Val operand{&builder, v, node.where};
     operands.push_back(widens && is_half(operand.dtype()) ? in_dtype(operand, DType::f32) : operand);

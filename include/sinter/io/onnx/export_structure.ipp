@@ -60,12 +60,12 @@ inline Names write_reduction(const NodeExport& node) {
     const std::string found = node.make(op == "all" ? "ReduceMin" : "ReduceMax", {truth, axes}, keep);
     return {node.to().cast(found, DType::i32, DType::bool_)};
   }
-  const std::string_view name = op == "sum"    ? "ReduceSum"
-                                : op == "prod" ? "ReduceProd"
-                                : op == "mean" ? "ReduceMean"
-                                : op == "amax" ? "ReduceMax"
-                                : op == "amin" ? "ReduceMin"
-                                               : "ReduceLogSumExp";
+  const std::string_view name = op == "sum" || op == "window_sum" ? "ReduceSum"
+                                : op == "prod"                    ? "ReduceProd"
+                                : op == "mean"                    ? "ReduceMean"
+                                : op == "amax"                    ? "ReduceMax"
+                                : op == "amin"                    ? "ReduceMin"
+                                                                  : "ReduceLogSumExp";
   if (dtype == DType::bool_) node.fail("of bools");
   return {node.make_of(dtype, name, {node.as(0, dtype), axes}, keep, 1)};
 }
@@ -252,7 +252,7 @@ inline Names write_window_fold(const NodeExport& node) {
   const std::vector<OutAttribute> attributes{{"kernel_shape", sizes},
                                              {"strides", list_of(from.attrs[ops::Windows::strides])}};
   const DType dtype = node.type().dtype;
-  if (node.op() != "sum") return {node.make_of(dtype, "MaxPool", {operand}, attributes)};
+  if (node.op() != "sum" && node.op() != "window_sum") return {node.make_of(dtype, "MaxPool", {operand}, attributes)};
   double count = 1;
   for (const std::int64_t size : sizes) count *= static_cast<double>(size);
   return {node.make("Mul", {node.make_of(dtype, "AveragePool", {operand}, attributes), node.number(count)})};
@@ -349,6 +349,7 @@ SINTER_DECL std::span<const Exporter> structure_exporters() {
       {"sum", write_window_fold},
       {"amax", write_window_fold},
       {"window_max", write_window_fold},
+      {"window_sum", write_window_fold},
       {"argmax", write_arg},
       {"argmin", write_arg},
       {"softmax", write_softmax},

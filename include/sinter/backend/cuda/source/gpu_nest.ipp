@@ -213,9 +213,9 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
 
   /// Rows that are longer than registers: their start stays in shared memory, the first walk puts it there. It is worth
   /// it where at least half of a row fits, since its block has the processor to itself; in a cluster, which has whole
-  /// processors anyway, an eighth.
+  /// processors anyway, an eighth. Threads of a cluster have registers left for some tiles, too: the first ones.
   void find_shared() {
-    if (shape_.threads() != most_block_lanes) return;
+    if (shape_.threads() * shape_.clusters_of_processor() != most_block_lanes) return;
     InstList loads;
     std::int64_t tile_bytes = 0;
     for (const InstId id : needs_[0]) {
@@ -225,11 +225,10 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
       tile_bytes += shape_.tile() / shape_.cluster * size_of(b_.inst(id).dtype);
     }
     if (loads.empty()) return;
-    constexpr std::int64_t for_lanes = 4096;  // what reductions put together
     const std::int64_t tiles = quotient_up(shape_.length, shape_.tile()),
-                       kept = std::min(
-                           tiles, (static_cast<std::int64_t>(options_.device.shared_bytes) - for_lanes) / tile_bytes);
-    if (kept * (shape_.cluster > 1 ? 8 : 2) < tiles) return;
+                       in_shared = std::min(tiles, tiles_in_shared(shape_, options_.device, tile_bytes)),
+                       kept = std::min(tiles, in_shared + most_tiles_in_registers(shape_, tile_bytes));
+    if (in_shared * (shape_.cluster > 1 ? 8 : 2) < tiles) return;
     for (const InstId id : loads)
       nest_.buffers.push_back({id, mask_of(b_.reduced), BufferSpace::shared, kept * shape_.tile()});
     shared_ = loads.size();

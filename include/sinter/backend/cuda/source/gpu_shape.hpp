@@ -52,8 +52,14 @@ struct ThreadShape {
   std::int64_t splits = 1, chunk = 1;  // pieces of the reduced range, and their length
 
   int threads() const { return lanes * groups / cluster; }  // of a block
+  /// So many share a processor, where there are clusters.
+  int clusters_of_processor() const;
   std::int64_t tile() const { return std::int64_t{lanes} * steps * (is_column ? 1 : width); }
 };
+/// Of rows that are read again: how many tiles find room in a block's shared memory, and how many more of those that a
+/// cluster shares in registers. `tile_bytes`: of what a block keeps of a tile.
+std::int64_t tiles_in_shared(const ThreadShape& shape, const cuda::Target& device, std::int64_t tile_bytes);
+std::int64_t most_tiles_in_registers(const ThreadShape& shape, std::int64_t tile_bytes);
 ThreadShape choose_reduction(const BoundKernel& bound, const GpuNestOptions& options, const KeptWalks& walks);
 
 /// The live scans of a kernel.

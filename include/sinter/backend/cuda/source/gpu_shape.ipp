@@ -101,6 +101,20 @@ inline int full_walks(const BoundKernel& bound) {
   return walks;
 }
 
+SINTER_DECL int ThreadShape::clusters_of_processor() const {
+  return cluster > 1 ? std::max(1, most_block_lanes / threads()) : 1;
+}
+SINTER_DECL std::int64_t tiles_in_shared(const ThreadShape& shape, const cuda::Target& device,
+                                         std::int64_t tile_bytes) {
+  constexpr std::int64_t for_lanes = 4096;  // what reductions put together
+  const std::int64_t bytes = static_cast<std::int64_t>(device.shared_bytes) / shape.clusters_of_processor() - for_lanes;
+  return std::max<std::int64_t>(bytes, 0) / tile_bytes;
+}
+SINTER_DECL std::int64_t most_tiles_in_registers(const ThreadShape& shape, std::int64_t tile_bytes) {
+  constexpr std::int64_t most_bytes = 128;  // of the 256 that a thread has
+  return shape.cluster > 1 ? most_bytes * shape.threads() / tile_bytes : 0;
+}
+
 /// Blocks of 1024 threads share a row that one of them can hold neither in registers nor, where it is read once, in
 /// shared memory, or that leaves processors idle since there are few. As few blocks as hold it in registers, or the
 /// most there are, whose shared memory keeps the start of it. Numbers of elements of a thread as measured on an H200:
@@ -127,22 +141,20 @@ inline void choose_cluster(const BoundKernel& bound, const GpuNestOptions& optio
          shape.items * blocks * 2 <= options.device.multiprocessors)
     blocks *= 2;
   if (blocks == 1) return;
-  // Of many rows that half as many threads hold too, two clusters run on the same processors: one reads while another
-  // merges and writes.
+  // Of many rows that half as many threads hold too, for the most part, two clusters run on the same processors: one
+  // reads while another merges and writes.
   const bool are_many = shape.items * most_blocks > options.device.multiprocessors;
-  if (blocks == most_blocks && are_many && !is_heavy && walks.words == 1 && held(most_blocks / 2) <= many_elements) {
-    shape.cluster = most_blocks;
-    shape.lanes = block / 2 * most_blocks;
-    shape.is_resident = true;
-    shape.steps = static_cast<int>(held(most_blocks / 2) / shape.width);
-    return;
-  }
+  constexpr std::int64_t most_of_two = 100;  // elements, of which 80 are kept in registers and shared memory
+  const bool are_two =
+      blocks == most_blocks && are_many && !is_heavy && walks.words == 1 && held(most_blocks / 2) <= most_of_two;
+  const int threads = are_two ? block / 2 : block;
+  const std::int64_t elements = are_two ? held(most_blocks / 2) : held(blocks);
   shape.cluster = blocks;
-  shape.lanes = block * blocks;
-  shape.is_resident = held(blocks) <= most;
-  shape.loads_late = shape.is_resident && held(blocks) < many_elements;
-  if (shape.is_resident) shape.steps = static_cast<int>(held(blocks) / shape.width);
-  else if (has_shared_loads && walks.own_words > 1) shape.steps = std::min(shape.steps, 2);  // else registers run out
+  shape.lanes = threads * blocks;
+  shape.is_resident = elements <= (are_two ? many_elements : most);
+  shape.loads_late = !are_two && shape.is_resident && elements < many_elements;
+  // Of the rest small tiles are kept: more of them find room.
+  shape.steps = shape.is_resident ? static_cast<int>(elements / shape.width) : std::min(shape.steps, 2);
 }
 
 inline void choose_row(const BoundKernel& bound, const GpuNestOptions& options, const KeptWalks& walks,

@@ -5,6 +5,7 @@
 
 #include <sinter/backend/cuda/source/gpu_shape.hpp>
 #include <sinter/backend/cuda/source/reduction_fold.hpp>
+#include <sinter/backend/cuda/source/reduction_shape.hpp>
 #include <sinter/backend/cuda/source/reduction_sum.hpp>
 #include <sinter/base/index.hpp>
 
@@ -13,41 +14,19 @@
 SINTER_NAMESPACE_BEGIN
 namespace cuda_source_detail {
 
-/// What the loops of a stage say.
-inline ThreadShape shape_of(const LoopNest& nest, std::size_t stage, const BoundKernel& bound) {
-  ThreadShape shape;
-  shape.is_column = !bound.kernel.is_reduced(nest.vector_axis);
-  shape.vector_axis = nest.vector_axis;
-  shape.width = nest.lanes;
-  shape.length = bound.points(bound.reduced);
-  shape.items = bound.points(bound.parallel) / (shape.is_column ? shape.width : 1);
-  shape.chunk = std::max<std::int64_t>(shape.length, 1);
-  for (std::size_t place = stage; place < nest.nodes[stage].end; ++place) {
-    if (nest.nodes[place].kind != NestNodeKind::loop) continue;
-    const Loop& loop = nest.loop_of(nest.nodes[place]);
-    if (loop.mode == LoopMode::grid && (loop.axes & bound.facts.reduced) != 0) shape.chunk = loop.step;
-    else if (loop.mode == LoopMode::grid) shape.lanes = loop.lanes;
-    if (loop.mode != LoopMode::lanes) continue;
-    shape.steps = loop.copies;
-    shape.is_resident = loop.range == LoopRange::single;
-    shape.is_exact = loop.tail == LoopTail::none;
-  }
-  const int threads = nest.nodes[stage].count;
-  shape.groups = std::max(1, threads / shape.lanes);
-  shape.cluster = std::max(1, shape.lanes / threads);
-  shape.splits = std::max<std::int64_t>(1, quotient_up(shape.length, shape.chunk));
-  return shape;
-}
-
 class ReductionWriter {
  public:
   ReductionWriter(Writer& writer, const LoopNest& the_nest)
-      : w(writer), bound(writer.bound), nest(the_nest), shape(shape_of(the_nest, first_stage, writer.bound)) {}
+      : w(writer),
+        bound(writer.bound),
+        nest(the_nest),
+        shape(shape_of(the_nest, first_stage, writer.bound)),
+        tiles_near_(tiles_in_registers(the_nest, shape, writer)) {}
 
   void run() {
     w.set_vector(shape.vector_axis, shape.width);
-    const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads(), clusters_of_processor(),
-                                      shape.cluster > 1 ? shape.cluster : 0);
+    const std::string entry = w.entry(shape.is_column ? "columns" : "rows", shape.threads(),
+                                      shape.clusters_of_processor(), shape.cluster > 1 ? shape.cluster : 0);
     place_ = write_place();
     write_body(first_stage);
     w.add_step(entry, quotient_up(shape.items, shape.groups) * shape.cluster, shape.splits, shape.threads(),
@@ -57,8 +36,6 @@ class ReductionWriter {
 
  private:
   static constexpr std::size_t first_stage = 1;  // node 0 is the variant
-
-  int clusters_of_processor() const { return shape.cluster > 1 ? std::max(1, 1024 / shape.threads()) : 1; }
 
   // ---- nodes
 
@@ -148,43 +125,18 @@ class ReductionWriter {
 
   // ---- walks
 
-  /// What stands in a loop over lanes.
-  struct Walk {
-    std::vector<InstId> early, values;            // loaded before the first value; computed, or loaded when used
-    std::vector<InstId> in_shared;                // loads whose start is kept in shared memory, or fetched from there
-    NestNodeKind shared = NestNodeKind::barrier;  // keep or fetch; else neither
-    std::vector<InstId> reductions;
-    StoreList stores;
-    FoldPart part = FoldPart::whole;
-    std::size_t loads() const { return early.size() + (shared == NestNodeKind::fetch ? in_shared.size() : 0); }
-  };
-  Walk read_walk(std::size_t place) const {
-    Walk walk;
-    if (nest.nodes[place].kind == NestNodeKind::fold) {
-      const auto ids = nest.ids_of(nest.nodes[place]);
-      walk.reductions.assign(ids.begin(), ids.end());
-      walk.part = nest.nodes[place].part;
-      ++place;
-    }
-    nest.for_each_child(place, [&](std::size_t child) {
-      const NestNode& node = nest.nodes[child];
-      if (node.kind == NestNodeKind::store) walk.stores.push_back(node.first);
-      if (node.kind == NestNodeKind::compute) {
-        const auto ids = nest.ids_of(node);
-        std::vector<InstId>& list = node.axis != 0 ? walk.early : walk.values;
-        list.assign(ids.begin(), ids.end());
-      }
-      const bool is_moved = node.kind == NestNodeKind::keep || node.kind == NestNodeKind::fetch;
-      if (!is_moved || nest.buffer_of(node).space != BufferSpace::shared) return;
-      walk.shared = node.kind;
-      walk.in_shared.push_back(nest.buffer_of(node).value);
-    });
-    return walk;
-  }
-
   int elements() const { return shape.steps * shape.width; }
   std::string place_of(InstId id) const {  // in an array of the tile
-    return w.is_along(id) ? "[i * " + str(shape.width) + " + j]" : "[i]";
+    return w.is_along(id) ? "[" + vector_place(id) + " + j]" : "[i]";
+  }
+  /// What stays in registers has an array for all of its tiles.
+  bool is_near(InstId id) const {
+    return is_in_registers_ && std::any_of(nest.buffers.begin(), nest.buffers.end(),
+                                           [&](const Buffer& buffer) { return buffer.value == id; });
+  }
+  std::string tile_array(InstId id) const { return (is_near(id) ? "near" : "v") + str(id); }
+  std::string vector_place(InstId id) const {
+    return (is_near(id) ? "r * " + str(elements()) + " + i * " : "i * ") + str(shape.width);
   }
   void declare_tile(InstId id) {
     w.line(w.declaration(id) + "[" + str(w.is_along(id) ? elements() : shape.steps) + "];");
@@ -221,13 +173,25 @@ class ReductionWriter {
     if (walk.shared == NestNodeKind::fetch) loads.insert(loads.end(), walk.in_shared.begin(), walk.in_shared.end());
     std::sort(loads.begin(), loads.end());
     for (InstId id : loads) {
-      declare_tile(id);
-      w.name[id] = "v" + str(id) + place_of(id);
+      if (!is_near(id)) declare_tile(id);
+      w.name[id] = tile_array(id) + place_of(id);
     }
     is_last_ = !walk.stores.empty();
+    if (is_in_registers_) return load_near(walk);
     if (walk.shared == NestNodeKind::fetch) write_shared_loads(walk.in_shared);
     if (walk.shared == NestNodeKind::keep) return load_and_keep(walk);
     if (!walk.early.empty()) load_tile(walk.early);
+  }
+  /// Of a tile that stays in registers: the first walk loads it.
+  void load_near(const Walk& walk) {
+    std::vector<InstId> others = walk.early;
+    if (walk.shared == NestNodeKind::keep) {
+      std::erase_if(others, [&](InstId id) { return is_near(id); });
+      w.set_use(Writer::Use::once);
+      load_tile(walk.in_shared);
+      w.set_use(Writer::Use::again);
+    }
+    if (!others.empty()) load_tile(others);
   }
   bool has_rest() const { return shape.cluster > 1 && in_shared_ > 0 && in_shared_ < shape.length; }
   /// What stays in shared memory is not read again, so caches may keep the rest of the row.
@@ -254,8 +218,8 @@ class ReductionWriter {
   void load_tile(const std::vector<InstId>& loads) {
     const IndexNames index = open_steps();
     for (InstId id : loads) {
-      const std::string v = "v" + str(id);
-      if (w.is_along(id)) w.load_vector(id, v, "i * " + str(shape.width), index);
+      const std::string v = tile_array(id);
+      if (w.is_along(id)) w.load_vector(id, v, vector_place(id), index);
       else w.line(v + "[i] = " + w.value_of(id, index, "") + ";");
     }
     close_steps();
@@ -273,18 +237,35 @@ class ReductionWriter {
   void open_tiles(std::size_t loads) {
     const int in_flight = std::max(1, static_cast<int>(loads) * shape.steps);
     w.line("#pragma unroll " + str(std::max(1, 4 / in_flight)));
-    w.open("for (I t = begin; t < end; t += " + str(shape.tile()) + ")");
+    w.open("for (I t = begin" + (tiles_near_ > 0 ? " + " + str(tiles_near_ * shape.tile()) : std::string()) +
+           "; t < end; t += " + str(shape.tile()) + ")");
+  }
+  /// `write` emits what is done with a tile: those that stay in registers, then all others.
+  template <class Write>
+  void each_tile(const Walk& walk, Write&& write) {
+    if (shape.is_resident) return write();
+    if (tiles_near_ > 0) {
+      w.unroll("for (int r = 0; r < " + str(tiles_near_) + "; ++r)");
+      w.line("const I t = begin + r * " + str(shape.tile()) + ";");
+      is_in_registers_ = true;
+      write();
+      is_in_registers_ = false;
+      w.close();
+    }
+    open_tiles(walk.loads());
+    write();
+    w.close();
   }
 
   void write_walk(std::size_t place) {
     if (in_finish_) return write_pieces(place);
-    Walk walk = read_walk(place);
+    Walk walk = read_walk(nest, place);
     if (walk.part == FoldPart::online) return write_online(walk);
     declare_sums(walk.reductions);
-    if (!shape.is_resident) open_tiles(walk.loads());
-    write_loads(walk);
-    write_values(walk);
-    if (!shape.is_resident) w.close();
+    each_tile(walk, [&] {
+      write_loads(walk);
+      write_values(walk);
+    });
     for (InstId id : walk.reductions) put_together(id);
   }
 
@@ -349,14 +330,16 @@ class ReductionWriter {
     return static_cast<unsigned>(bytes);
   }
   std::int64_t bytes_in_shared(const Buffer& buffer) const {
-    return buffer.space == BufferSpace::shared ? buffer.points / shape.cluster * size_of(bound.inst(buffer.value).dtype)
-                                               : 0;
+    if (buffer.space != BufferSpace::shared) return 0;
+    return (buffer.points - tiles_near_ * shape.tile()) / shape.cluster * size_of(bound.inst(buffer.value).dtype);
   }
   void declare_shared() {
     std::int64_t place = 0;
     for (const Buffer& buffer : nest.buffers) {
       if (buffer.space != BufferSpace::shared) continue;
       in_shared_ = buffer.points;
+      if (tiles_near_ > 0)
+        w.line(type(buffer.value) + " near" + str(buffer.value) + "[" + str(tiles_near_ * elements()) + "];");
       if (place == 0) {
         w.line("unsigned char* const row_start = dynamic_shared();");
         w.line("const I in_shared = " + str(buffer.points) + ";");
@@ -370,8 +353,9 @@ class ReductionWriter {
 
   // A thread reads what it wrote itself, so nothing waits.
   std::string shared_place(InstId id) const {
-    return "kept" + str(id) + "[((int)t / " + str(shape.tile()) + " * " + str(shape.steps) + " + i) * " +
-           str(shape.threads()) + "]";
+    const std::string before = tiles_near_ > 0 ? " - " + str(tiles_near_) : "", tile = "(int)t / " + str(shape.tile());
+    return "kept" + str(id) + "[(" + (before.empty() ? tile : "(" + tile + before + ")") + " * " + str(shape.steps) +
+           " + i) * " + str(shape.threads()) + "]";
   }
   std::string shared_pack(InstId id) const { return "Pack<" + type(id) + ", " + str(shape.width) + "> p"; }
   std::string each_of_vector() const { return "for (int j = 0; j < " + str(shape.width) + "; ++j) "; }
@@ -423,28 +407,28 @@ class ReductionWriter {
                       sum = "sum" + str(online_.sum), width = str(shape.width);
     declare_sums(walk.reductions);
     walk.reductions.pop_back();
-    open_tiles(walk.loads());
-    write_loads(walk);
-    w.line(own_type + " x[" + str(elements()) + "];");
-    w.line("const " + own_type + " before = " + greatest + ";");
-    const IndexNames index = open_steps();
-    w.unroll("for (int j = 0; j < " + width + "; ++j)");
-    for (InstId id : walk.values) {
-      w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "j") + ";");
-      w.name[id] = "v" + str(id);
-    }
-    w.line("x[i * " + width + " + j] = " + w.name[online_.value] + ";");
-    for (InstId id : walk.reductions) feed(id);
-    w.close();
-    close_steps();
-    w.line("const " + own_type + " shift = " + finite_or_zero(greatest) + ";");
-    w.line(sum + " = " + sum + " * " + exponential("before", "shift") + ";");
-    open_steps();
-    w.unroll("for (int j = 0; j < " + width + "; ++j)");
-    w.line(sum + " = " + sum + " + " + exponential("x[i * " + width + " + j]", "shift") + ";");
-    w.close();
-    close_steps();
-    w.close();
+    each_tile(walk, [&] {
+      write_loads(walk);
+      w.line(own_type + " x[" + str(elements()) + "];");
+      w.line("const " + own_type + " before = " + greatest + ";");
+      const IndexNames index = open_steps();
+      w.unroll("for (int j = 0; j < " + width + "; ++j)");
+      for (InstId id : walk.values) {
+        w.line("const " + w.declaration(id) + " = " + w.value_of(id, index, "j") + ";");
+        w.name[id] = "v" + str(id);
+      }
+      w.line("x[i * " + width + " + j] = " + w.name[online_.value] + ";");
+      for (InstId id : walk.reductions) feed(id);
+      w.close();
+      close_steps();
+      w.line("const " + own_type + " shift = " + finite_or_zero(greatest) + ";");
+      w.line(sum + " = " + sum + " * " + exponential("before", "shift") + ";");
+      open_steps();
+      w.unroll("for (int j = 0; j < " + width + "; ++j)");
+      w.line(sum + " = " + sum + " + " + exponential("x[i * " + width + " + j]", "shift") + ";");
+      w.close();
+      close_steps();
+    });
     w.line("const " + own_type + " own_greatest = " + greatest + ";");
     for (InstId id : walk.reductions) put_together(id);
   }
@@ -578,8 +562,10 @@ class ReductionWriter {
   OnlineSum online_;
   int outer_stores_ = 0;  // that are written
   bool in_finish_ = false, has_buffers_ = false, has_scratch_ = false, has_met_ = false;
-  bool is_last_ = false;        // of the walks
-  std::int64_t in_shared_ = 0;  // elements of a row that stay in shared memory
+  bool is_last_ = false;           // of the walks
+  bool is_in_registers_ = false;   // what is written is for tiles that stay there
+  const std::int64_t tiles_near_;  // how many these are
+  std::int64_t in_shared_ = 0;     // elements of a row that stay in shared memory
 };
 
 SINTER_DECL void write_reduction(Writer& writer, const LoopNest& nest) { ReductionWriter(writer, nest).run(); }

@@ -53,7 +53,7 @@ class ScatterWriter {
     if (update == nullptr) return write_check();
     if (update->axis == static_cast<std::uint16_t>(UpdateOrder::atomic)) return write_atomic();
     if (places == nullptr) return write_in_order();
-    if (hits == Hits::sorted && sort().keys_of_bin() > 1) return sort().write_combined(sorted_places());
+    if (hits == Hits::sorted && axes_.has_bins()) return bins().write_combined(sorted_places());
     if (hits == Hits::sorted && axes_.inner == 1) return write_sorted_elements(has_short_lists ? places->step : 0);
     if (hits == Hits::sorted) return write_sorted_rows();
     if (has_short_lists) return write_by_short_lists(places->step);
@@ -384,10 +384,11 @@ class ScatterWriter {
 
   // ---- sorted
 
-  PositionSort sort() {
-    if (axes_.inner != 1) return {w, axes_.places, axes_.positions, {}};
-    return {w, axes_.places, axes_.positions, {value_type(dtype_), size_of(dtype_), [this] { write_value(); }}};
+  SortedValue sorted_value() {
+    return {value_type(dtype_), size_of(dtype_), [this] { write_value(); }};
   }
+  PositionSort sort() { return {w, axes_.places, axes_.positions, axes_.inner == 1 ? sorted_value() : SortedValue{}}; }
+  BinSort bins() { return {w, axes_.places, axes_.positions, sorted_value()}; }
   /// After write_key().
   void write_value() {
     IndexNames at;
@@ -404,9 +405,9 @@ class ScatterWriter {
             .combined = [this](const std::string& a, const std::string& b) { return combined_with(a, b); }};
   }
   void write_sort() {
-    PositionSort sorted = sort();
-    sorted.write([&](bool is_first) { write_key(is_first); });
-    w.add_workspace(sorted.workspace_bytes());
+    const auto write = [&](bool is_first) { write_key(is_first); };
+    axes_.has_bins() ? bins().write_tiles(write) : sort().write(write);
+    w.add_workspace(axes_.sort_bytes(size_of(dtype_)));
   }
   void write_key(bool is_first) {
     const std::string indices = w.number("indices", bound.points(axes_.colliding));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/backend/cuda/source/bound_kernel.hpp>
+#include <sinter/backend/cuda/source/scatter_bins.hpp>
 #include <sinter/backend/cuda/source/scatter_sorted.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/kernel/loop_nest/loop_nest.hpp>
@@ -22,9 +23,12 @@ struct ScatterAxes {
   /// For each place how many positions it has and where they begin, the positions, the number of each within its list,
   /// how many there are, and how many long lists: 4 bytes each.
   std::int64_t list_bytes() const { return 4 * (2 * (places + positions) + 2); }
-  /// Values of single elements are sorted themselves, else positions are.
-  PositionSortShape sort_shape(std::int64_t value_bytes) const {
-    return {places, positions, inner == 1 ? value_bytes : 0};
+  /// Values of single elements are sorted themselves, into bins of neighbouring places where places are many; else
+  /// positions are.
+  bool has_bins() const { return inner == 1 && places > PositionSortShape::most_keys_of_pass; }
+  std::int64_t sort_bytes(std::int64_t value_bytes) const {
+    return has_bins() ? BinShape(places, positions, value_bytes).workspace_bytes()
+                      : PositionSortShape(places, positions, inner == 1 ? value_bytes : 0).workspace_bytes();
   }
 };
 

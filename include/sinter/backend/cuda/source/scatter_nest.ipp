@@ -118,9 +118,9 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
 
   bool can_sort() const {
     return b_.inst(store_.value).dtype != DType::bool_ && axes_.places <= PositionSortShape::most_keys &&
-           axes_.positions < std::int64_t{1} << 31 && sort_shape().workspace_bytes() <= most_list_bytes;
+           axes_.positions < std::int64_t{1} << 31 &&
+           axes_.sort_bytes(size_of(b_.inst(store_.value).dtype)) <= most_list_bytes;
   }
-  PositionSortShape sort_shape() const { return axes_.sort_shape(size_of(b_.inst(store_.value).dtype)); }
   /// Each kernel has a start; a list is taken in one after the other.
   double sorted() const {
     const double positions = static_cast<double>(axes_.positions), places = static_cast<double>(axes_.places),
@@ -183,8 +183,7 @@ class ScatterNestBuilder : private kernel_detail::NestWriter {
   }
   void build_sorted() {
     build_lists(CallKind::sort);
-    if (sort_shape().keys_of_bin() > 1)
-      return build_places({.range = LoopRange::places, .lanes = 1}, LoopRange::listed);
+    if (axes_.has_bins()) return build_places({.range = LoopRange::places, .lanes = 1}, LoopRange::listed);
     const bool are_short = axes_.inner == 1 && b_.points(axes_.colliding) < 16 * axes_.extent;
     if (!are_short) return build_places({.range = LoopRange::places, .lanes = 32}, LoopRange::listed);
     constexpr std::int64_t short_list = 32;

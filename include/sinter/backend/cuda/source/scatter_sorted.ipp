@@ -12,19 +12,16 @@ namespace cuda_source_detail {
 
 SINTER_DECL PositionSortShape::PositionSortShape(std::int64_t keys, std::int64_t positions, std::int64_t value_bytes)
     : keys_(keys), positions_(positions), value_bytes_(value_bytes) {
-  constexpr int most_bits = 10;  // counts of a tile's eight warps lie in shared memory
   int bits = 0;
   while (std::int64_t{1} << bits < keys) ++bits;
-  if (value_bytes > 0) low_bits_ = std::max(0, bits - most_bits);
-  passes_ = bits - low_bits_ <= most_bits ? 1 : 2;
-  bits_ = std::max(5, static_cast<int>(quotient_up(bits - low_bits_, passes_)));
+  passes_ = keys <= most_keys_of_pass ? 1 : 2;
+  bits_ = std::max(5, static_cast<int>(quotient_up(bits, passes_)));
 }
 
 SINTER_DECL std::int64_t PositionSortShape::tiles() const { return quotient_up(positions_, tile); }
 
 // Words of the workspace: counts of each tile, how many positions are in order, starts, ends, the sorted positions; of
-// two passes also the keys that go with them, and both as the first pass leaves them. Or the sorted values, in bins of
-// several keys with these, as many bytes again.
+// two passes also the keys that go with them, and both as the first pass leaves them. Or the sorted values.
 SINTER_DECL std::string PositionSort::array(const char* name, std::int64_t word) const {
   return "unsigned* const " + std::string(name) + " = (unsigned*)a.workspace + " +
          w.number(std::string("at_") + name, word) + ";";
@@ -33,7 +30,7 @@ SINTER_DECL std::int64_t PositionSortShape::words_before_sorted() const {
   return quotient_up(tiles() * bins() + 32 + 2 * lists(), 4) * 4;
 }
 SINTER_DECL std::int64_t PositionSortShape::workspace_bytes() const {
-  const std::int64_t sorted_bytes = value_bytes_ > 0 ? value_bytes_ * (low_bits_ > 0 ? 2 : 1) : passes_ == 1 ? 4 : 16;
+  const std::int64_t sorted_bytes = value_bytes_ > 0 ? value_bytes_ : passes_ == 1 ? 4 : 16;
   return quotient_up(4 * words_before_sorted() + sorted_bytes * positions_, 256) * 256;
 }
 SINTER_DECL void PositionSort::declare_lists() {
@@ -41,9 +38,7 @@ SINTER_DECL void PositionSort::declare_lists() {
   w.line(array("starts", counts + 32));
   w.line(array("ends", counts + 32 + lists()));
   if (value_.bytes == 0) return w.line(array("sorted", words_before_sorted()));
-  if (low_bits_ > 0) w.line("struct Record { " + value_.type + " value; unsigned key; };");
-  const std::string type = low_bits_ > 0 ? "Record" : value_.type;
-  w.line(type + "* const sorted = (" + type + "*)((unsigned*)a.workspace + " +
+  w.line(value_.type + "* const sorted = (" + value_.type + "*)((unsigned*)a.workspace + " +
          w.number("at_sorted", words_before_sorted()) + ");");
 }
 SINTER_DECL void PositionSort::declare_counts() {
@@ -57,7 +52,7 @@ SINTER_DECL void PositionSort::declare_counts() {
 }
 
 SINTER_DECL std::string PositionSort::digit(int pass) const {
-  if (passes_ == 1) return low_bits_ == 0 ? "key" : "key >> " + str(low_bits_);
+  if (passes_ == 1) return "key";
   return "key >> " + str(pass * bits_) + " & " + str(bins() - 1) + "u";
 }
 /// The second pass reads what the first one left, in its order.
@@ -174,15 +169,14 @@ SINTER_DECL void PositionSort::write_starts(int pass) {
   w.add_step(entry, bins() / 32, 1, 1024);
 }
 
-/// Declares `rank`: how many values of the warp have the same digit and come before value j. `counts` have all that do
-/// at the end. A ballot for each bit finds the lanes that have the same one: __match_any_sync takes them one by one.
-SINTER_DECL void PositionSort::write_ranks(int number, int bits, const std::string& counts, const std::string& digits) {
+/// A ballot for each bit finds the lanes that have the same one: __match_any_sync takes them one by one.
+SINTER_DECL void write_ranks(Writer& w, int number, int bits, const std::string& counts, const std::string& digits) {
   const std::string digit = digits + "[j]", count = counts + "[warp][" + digit + "]",
-                    each_item = "for (int j = 0; j < " + str(number) + "; ++j)";
-  w.line("unsigned rank[" + str(number) + "];");
+                    each_item = "for (int j = 0; j < " + Writer::str(number) + "; ++j)";
+  w.line("unsigned rank[" + Writer::str(number) + "];");
   w.unroll(each_item);
   w.line("rank[j] = 0xffffffffu;");
-  w.unroll("for (int b = 0; b <= " + str(bits) + "; ++b)");  // the last one tells those that have none
+  w.unroll("for (int b = 0; b <= " + Writer::str(bits) + "; ++b)");  // the last one tells those that have none
   w.line("const bool is_set = (" + digit + " >> b & 1u) != 0u;");
   w.line("const unsigned lanes = __ballot_sync(0xffffffffu, is_set);");
   w.line("rank[j] &= is_set ? lanes : ~lanes;");
@@ -194,6 +188,27 @@ SINTER_DECL void PositionSort::write_ranks(int number, int bits, const std::stri
   w.line("if (before == 0u) " + count + " = (unsigned short)(old + (unsigned)__popc(rank[j]));");
   w.line("__syncwarp();");
   w.line("rank[j] = old + before;");
+  w.close();
+}
+
+/// Nothing here branches, so that all loads are on their way at once.
+SINTER_DECL void PositionSort::read_items(int pass, const std::function<void(bool)>& write_key) {
+  const std::string number = str(items), positions = w.number("positions", positions_);
+  w.line("unsigned key_of[" + number + "], position_of[" + number + "], digit_of[" + number + "];");
+  if (value_.bytes > 0) w.line(value_.type + " value_of[" + number + "];");
+  w.unroll("for (int j = 0; j < " + number + "; ++j)");
+  w.line("const I wanted = (I)blockIdx.x * " + str(tile) + " + warp * " + str(32 * items) +
+         " + j * 32 + lane, item = wanted < " + positions + " ? wanted : " + positions + " - 1;");
+  read_key(pass, write_key, false);
+  w.line("key_of[j] = key;");
+  w.line("position_of[j] = position;");
+  w.line("digit_of[j] = is_in && item == wanted ? " + digit(pass) + " : " + str(bins()) + "u;");
+  if (value_.bytes > 0) {
+    w.open("");
+    value_.write();
+    w.line("value_of[j] = value;");
+    w.close();
+  }
   w.close();
 }
 
@@ -210,29 +225,9 @@ SINTER_DECL void PositionSort::write_order(int pass, const std::function<void(bo
   w.line("for (int k = 0; k < " + warps + "; ++k) places[k][i] = 0;");
   w.close();
   w.line("if (lane < 2) places[warp][" + bin_count + " + lane] = 0;");
-  w.line("unsigned key_of[" + str(items) + "], position_of[" + str(items) + "], digit_of[" + str(items) + "];");
-  if (value_.bytes > 0) w.line(value_.type + " value_of[" + str(items) + "];");
-  w.unroll(each_item);
-  w.line("const I item = (I)blockIdx.x * " + str(tile) + " + warp * " + str(32 * items) + " + j * 32 + lane;");
-  w.line("key_of[j] = position_of[j] = 0u;");
-  w.line("digit_of[j] = " + bin_count + "u;");
-  w.open("if (item < " + w.number("positions", positions_) + ")");
-  read_key(pass, write_key, false);
-  w.open("if (is_in)");
-  w.line("key_of[j] = key;");
-  w.line("position_of[j] = position;");
-  w.line("digit_of[j] = " + digit(pass) + ";");
-  w.close();
-  if (value_.bytes > 0) {
-    w.open("");
-    value_.write();
-    w.line("value_of[j] = value;");
-    w.close();
-  }
-  w.close();
-  w.close();
+  read_items(pass, write_key);
   w.line("__syncthreads();");
-  write_ranks(items, bits_, "places", "digit_of");
+  write_ranks(w, items, bits_, "places", "digit_of");
   w.line("__syncthreads();");
   w.open(each_bin);
   w.line("unsigned sum = 0u;");
@@ -255,8 +250,7 @@ SINTER_DECL void PositionSort::write_order(int pass, const std::function<void(bo
 
 SINTER_DECL void PositionSort::write_moved(int pass) {
   const bool is_last = pass + 1 == passes_;
-  if (value_.bytes > 0)
-    return w.line(low_bits_ > 0 ? "sorted[to] = {value_of[j], key_of[j]};" : "sorted[to] = value_of[j];");
+  if (value_.bytes > 0) return w.line("sorted[to] = value_of[j];");
   w.line(std::string(is_last ? "sorted" : "first_sorted") + "[to] = position_of[j];");
   if (passes_ == 2) w.line(std::string(is_last ? "sorted_keys" : "first_keys") + "[to] = key_of[j];");
 }
@@ -271,132 +265,6 @@ SINTER_DECL void PositionSort::write_bounds() {
   w.line("if (item + 1 == left || sorted_keys[item + 1] != key) ends[key] = (unsigned)item + 1u;");
   w.close();
   w.add_step(entry, quotient_up(positions_, threads), 1, threads);
-}
-
-// ---- bins
-
-SINTER_DECL int PositionSort::items_of_bin() const {
-  const std::int64_t mean = quotient_up(positions_, bins_with_keys());
-  return static_cast<int>(std::clamp<std::int64_t>(quotient_up(mean + mean / 8, threads), 1, items));
-}
-
-/// A thread has neighbouring keys. Within a tile of values, which come in order, values are moved to lists of their
-/// keys in shared memory; then each thread takes in the lists of its own keys.
-SINTER_DECL void PositionSort::write_combined(const SortedPlaces& places) {
-  const std::int64_t keys = keys_of_bin(), of_thread = quotient_up(keys, threads);
-  const std::string entry = w.entry("scatter", threads), warps = str(threads / 32), own = str(of_thread),
-                    each_key = "for (int p = 0; p < " + own + "; ++p)";
-  w.line("__shared__ unsigned short ranks[" + warps + "][" + str(keys + 2) + "];");  // the last is for what has none
-  w.line("__shared__ unsigned parts[" + warps + "];");
-  w.line("__shared__ " + places.type + " staged[" + str(threads * items_of_bin()) + "];");
-  w.line("if (a.fault[0] != 0) return;");
-  declare_lists();
-  w.line("const int lane = (int)(threadIdx.x % 32), warp = (int)(threadIdx.x / 32);");
-  w.line("const unsigned begin = starts[blockIdx.x], end = ends[blockIdx.x];");
-  w.line("if (begin == end) return;");
-  load_places(places);
-  w.open("for (unsigned base = begin; base < end; base += " + str(threads * items_of_bin()) + "u)");
-  rank_in_bin();
-  begin_lists();
-  w.unroll("for (int j = 0; j < " + str(items_of_bin()) + "; ++j)");
-  w.line("if (key_of[j] < " + str(keys) + "u) staged[ranks[warp][key_of[j]] + rank[j]] = value_of[j];");
-  w.close();
-  w.line("__syncthreads();");
-  w.unroll(each_key);
-  w.line("is_hit[p] = is_hit[p] || list_size[p] > 0u;");
-  w.line("#pragma unroll 4");
-  w.open("for (unsigned k = list_begin[p]; k < list_begin[p] + list_size[p]; ++k)");
-  w.line("sum[p] = " + places.combined("sum[p]", "staged[k]") + ";");
-  w.close();
-  w.close();
-  w.close();
-  w.line("#pragma unroll");
-  w.line(each_key + " if (is_hit[p]) (" + places.target + ")[offset[p]] = sum[p];");
-  w.close();
-  w.add_step(entry, bins_with_keys(), 1, threads);
-}
-
-/// What lies at the keys of the thread.
-SINTER_DECL void PositionSort::load_places(const SortedPlaces& places) {
-  const std::int64_t keys = keys_of_bin(), of_thread = quotient_up(keys, threads);
-  const std::string own = str(of_thread);
-  w.line(places.type + " sum[" + own + "];");
-  w.line("I offset[" + own + "];");
-  w.line("bool is_hit[" + own + "];");
-  w.unroll("for (int p = 0; p < " + own + "; ++p)");
-  w.line("const int low = (int)threadIdx.x * " + own + " + p;");
-  w.line("const I item = (I)blockIdx.x * " + str(keys) + " + low;");
-  w.line("is_hit[p] = false;");
-  w.line("offset[p] = 0;");
-  w.line("sum[p] = 0;");
-  w.open("if (low < " + str(keys) + " && item < " + w.number("keys", keys_) + ")");
-  places.write_offset();
-  w.line("offset[p] = to;");
-  w.line("sum[p] = " + places.loaded("to") + ";");
-  w.close();
-  w.close();
-}
-
-/// `rank[j]`: how many values of the warp's part of the tile are for the same key and come before value j.
-SINTER_DECL void PositionSort::rank_in_bin() {
-  const std::string number = str(items_of_bin()), keys = str(keys_of_bin()), warps = str(threads / 32),
-                    each_item = "for (int j = 0; j < " + number + "; ++j)";
-  w.open("for (int i = (int)threadIdx.x; i <= " + keys + "; i += " + str(threads) + ")");
-  w.line("for (int k = 0; k < " + warps + "; ++k) ranks[k][i] = 0;");
-  w.close();
-  w.line("unsigned key_of[" + number + "];");
-  w.line(value_.type + " value_of[" + number + "];");
-  w.unroll(each_item);
-  w.line("const unsigned item = base + (unsigned)(warp * " + str(32 * items_of_bin()) + " + j * 32 + lane);");
-  w.line("key_of[j] = " + keys + "u;");
-  w.line("value_of[j] = 0;");
-  w.open("if (item < end)");
-  w.line("const Record record = sorted[item];");
-  w.line("key_of[j] = record.key & " + str(keys_of_bin() - 1) + "u;");
-  w.line("value_of[j] = record.value;");
-  w.close();
-  w.close();
-  w.line("__syncthreads();");
-  write_ranks(items_of_bin(), low_bits_, "ranks", "key_of");
-  w.line("__syncthreads();");
-}
-
-/// Lists follow each other by their keys; `ranks` become where a warp's part of each list begins.
-SINTER_DECL void PositionSort::begin_lists() {
-  const std::int64_t keys = keys_of_bin(), of_thread = quotient_up(keys, threads);
-  const std::string own = str(of_thread), warps = str(threads / 32), each_key = "for (int p = 0; p < " + own + "; ++p)",
-                    each_warp = "for (int k = 0; k < " + warps + "; ++k)", is_key = "if (low < " + str(keys) + ")",
-                    low = "const int low = (int)threadIdx.x * " + own + " + p;";
-  w.line("unsigned list_begin[" + own + "], list_size[" + own + "], all = 0u;");
-  w.unroll(each_key);
-  w.line(low);
-  w.line("list_size[p] = 0u;");
-  w.line(is_key + " " + each_warp + " list_size[p] += ranks[k][low];");
-  w.line("all += list_size[p];");
-  w.close();
-  w.line("unsigned run = all;");
-  w.unroll("for (int d = 1; d < 32; d *= 2)");
-  w.line("const unsigned other = __shfl_up_sync(0xffffffffu, run, d);");
-  w.line("if (lane >= d) run += other;");
-  w.close();
-  w.line("if (lane == 31) parts[warp] = run;");
-  w.line("__syncthreads();");
-  w.line("unsigned at = run - all;");
-  w.line("for (int k = 0; k < " + warps + "; ++k) at += k < warp ? parts[k] : 0u;");
-  w.unroll(each_key);
-  w.line(low);
-  w.line("list_begin[p] = at;");
-  w.line("unsigned part = at;");
-  w.open(is_key);
-  w.open(each_warp);
-  w.line("const unsigned count = ranks[k][low];");
-  w.line("ranks[k][low] = (unsigned short)part;");
-  w.line("part += count;");
-  w.close();
-  w.close();
-  w.line("at += list_size[p];");
-  w.close();
-  w.line("__syncthreads();");
 }
 
 }  // namespace cuda_source_detail
