@@ -112,6 +112,9 @@ Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& al
 }  // namespace expr_detail
 
 SINTER_DECL Tensor adaptive_avg_pool(const In& x, const Shape& size) {
+  const Tensor given(x.tensor());
+  if (given.dtype() == DType::f16)  // a sum may be beyond its range, where the mean is not
+    return cast(In(adaptive_avg_pool(In(cast(In(given, x.where), DType::f32), x.where), size), x.where), DType::f16);
   return expr_detail::adaptive_pool(x, size, "adaptive_avg_pool", expr_detail::adaptive_mean_along);
 }
 SINTER_DECL Tensor adaptive_max_pool(const In& x, const Shape& size) {

@@ -36,7 +36,6 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
 
 inline Type infer_pool(const InferArgs& args) {
   require_rank(args, 0, 4);
-  require_floating(args);
   const IntVector &window = args.attrs[ops::PoolAttributes::window], &stride = args.attrs[ops::PoolAttributes::stride];
   ensure(window.size() == 2 && stride.size() == 2, "pooling: window and stride of height and width are required");
   const Shape& x = args.in[0].shape;
@@ -198,6 +197,12 @@ inline Val largest_in_windows(Val seen, const IntVector& axes) {
                                     : amax(seen, axes);
 }
 
+/// A dtype that tells so many places apart: f16 and bf16 round those from 2049 and 257 on.
+inline DType place_dtype(DType of, std::int64_t count) {
+  const DType wide = computed_in(of);
+  return wide == DType::f32 && count > (std::int64_t{1} << 24) ? DType::i64 : wide;
+}
+
 /// Halves would round narrow floats each time.
 inline Val mean_of_windows(Val seen, const IntVector& axes) {
   const bool is_wide = seen.dtype() == DType::f32 || seen.dtype() == DType::f64;
@@ -263,7 +268,10 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
   return {dx, dweight};
 }
 
-SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
+SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) {
+  if (!is_integer(args.in[0].dtype)) ops_detail::require_floating(args);
+  return ops_detail::infer_pool(args);
+}
 SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) {
   return ops_detail::largest_in_windows(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
@@ -272,15 +280,18 @@ SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
   const Val seen = ops_detail::pool_windows(a.in[0], a.attrs);
   const Shape shape = seen.shape();
   const std::int64_t height = a.attrs[window][0], width = a.attrs[window][1];
-  const Val place =
-      iota(seen, shape, 4, seen.dtype()) * static_cast<double>(width) + iota(seen, shape, 5, seen.dtype());
+  const DType dtype = ops_detail::place_dtype(seen.dtype(), height * width);
+  const Val place = iota(seen, shape, 4, dtype) * static_cast<double>(width) + iota(seen, shape, 5, dtype);
   const Val is_largest = eq(seen, unreduce(a.out, {4, 5}, shape));
   const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(height * width)));
   const Val is_chosen = eq(rank, amin(rank, {4, 5}, kept));
   return ops_detail::gradient_of_windows(a, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0));
 }
 
-SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
+SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  return ops_detail::infer_pool(args);
+}
 SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) {
   return ops_detail::mean_of_windows(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
@@ -309,12 +320,13 @@ SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
   const Val seen = a.in[0];
   const Shape shape = seen.shape();
   const IntVector& axes = a.attrs.axes;
-  Val place = iota(seen, shape, static_cast<int>(axes[0]), seen.dtype());
-  std::int64_t count = shape[static_cast<int>(axes[0])].value();
+  std::int64_t count = 1;
+  for (const std::int64_t axis : axes) count *= shape[static_cast<int>(axis)].value();
+  const DType dtype = ops_detail::place_dtype(seen.dtype(), count);
+  Val place = iota(seen, shape, static_cast<int>(axes[0]), dtype);
   for (std::size_t i = 1; i < axes.size(); ++i) {
     const int axis = static_cast<int>(axes[i]);
-    place = place * static_cast<double>(shape[axis].value()) + iota(seen, shape, axis, seen.dtype());
-    count *= shape[axis].value();
+    place = place * static_cast<double>(shape[axis].value()) + iota(seen, shape, axis, dtype);
   }
   const Val is_largest = eq(seen, unreduce(a.out, axes, shape));
   const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(count)));
