@@ -141,6 +141,15 @@ TEST_CASE("kinds at edges: sums beyond the range of f16 whose means are within i
     const Tensor at = expand(unsqueeze(ids, 1), {2000, 2});
     return scatter_reduce(v(slice(0, 2)), 0, at, v, ScatterReduction::mean);
   });
+  check_in_halves("lp_pool2d", hundreds({1, 1, 60, 60}), 4, [](Tensor v) { return lp_pool2d(v, 2.0, 30, 30); });
+  check_in_halves("cov", transpose(rows, 0, 1), 16, [](Tensor v) { return Tensor(cov(v) / 8); });
+  check_in_halves("corrcoef", transpose(rows, 0, 1), 16, [](Tensor v) { return corrcoef(v); });
+  const Tensor classes = arange(70000) % 3;
+  const Tensor logits = reshape(sin(arange(210000, {.dtype = DType::f64})), {70000, 3});
+  check_in_halves("nll_loss", logits, 4, [&](Tensor v) { return nll_loss(v, classes); });
+  check_in_halves("the derivative of cross_entropy", logits, 4, slope_of([&](Tensor v) {
+                    return Tensor(cross_entropy(v, classes, {.label_smoothing = 0.1}) * 1024);
+                  }));
   check_in_halves("the derivative of var", hundreds({70000, 1}) / 100, 64,
                   slope_of([](Tensor v) { return Tensor(var(v, 0) * 1e4); }));
 }

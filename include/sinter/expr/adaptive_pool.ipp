@@ -140,6 +140,8 @@ SINTER_DECL Ordered adaptive_max_pool_with_indices(const In& x, const Shape& siz
 SINTER_DECL Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride) {
   if (!(p > 0)) throw UserError("lp_pool2d", "p is " + std::to_string(p) + ", it must be positive", x.where);
   const Tensor value(x.tensor());
+  if (value.dtype() == DType::f16)
+    return cast(In(lp_pool2d(In(cast(In(value, x.where), DType::f32), x.where), p, size, stride), x.where), DType::f16);
   const Tensor powers = p == 2 ? Tensor(square(value)) : Tensor(pow(value, p));
   const Tensor total = avg_pool2d(In(powers, x.where), size, stride) * static_cast<double>(size * size);
   const Tensor is_zero = total == 0,

@@ -220,6 +220,8 @@ inline Term observation_weights(const Term& x, const Tensor& given, std::string_
 SINTER_DECL Tensor cov(const In& x, CovOptions options) {
   expr_detail::require_real(expr_detail::Term(x), "cov");
   using expr_detail::Term;
+  const Term given(x), wide = expr_detail::wide_for_squares(given);
+  if (wide.dtype() != given.dtype()) return cast(In(cov(wide, std::move(options)), x.where), given.dtype());
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "cov");
   std::optional<Term> weights;
@@ -246,6 +248,8 @@ SINTER_DECL Tensor cov(const In& x, CovOptions options) {
 SINTER_DECL Tensor corrcoef(const In& x) {
   expr_detail::require_real(expr_detail::Term(x), "corrcoef");
   using expr_detail::Term;
+  const Term given(x), wide = expr_detail::wide_for_squares(given);
+  if (wide.dtype() != given.dtype()) return cast(In(corrcoef(wide), x.where), given.dtype());
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "corrcoef");
   const Term deviation = t - mean_of(t, 1, Keep::yes);
