@@ -241,5 +241,5 @@ TEST_CASE("padding and pooling say what does not fit", "[errors]") {
   CHECK(has(message([&] { max_pool2d(image, {.size = 5}); }), "a window of 5 does not fit axis 2 of (1, 1, 4, 4)"));
   CHECK(has(message([&] { avg_pool2d(image, {.stride = 1}); }), "size, stride and dilation must be positive"));
   CHECK(has(message([&] { avg_pool1d(image, {.size = 2}); }), "it must have 3 axes"));
-  CHECK(has(message([&] { max_pool1d(zeros({1, 1, 4}, {.dtype = DType::i32}), {.size = 2}); }), "x is i32"));
+  CHECK(has(message([&] { avg_pool1d(zeros({1, 1, 4}, {.dtype = DType::i32}), {.size = 2}); }), "x is i32"));
 }

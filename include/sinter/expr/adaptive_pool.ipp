@@ -112,6 +112,9 @@ Tensor adaptive_pool(const In& x, const Shape& size, std::string_view op, F&& al
 }  // namespace expr_detail
 
 SINTER_DECL Tensor adaptive_avg_pool(const In& x, const Shape& size) {
+  const Tensor given(x.tensor());
+  if (given.dtype() == DType::f16)  // a sum may be beyond its range, where the mean is not
+    return cast(In(adaptive_avg_pool(In(cast(In(given, x.where), DType::f32), x.where), size), x.where), DType::f16);
   return expr_detail::adaptive_pool(x, size, "adaptive_avg_pool", expr_detail::adaptive_mean_along);
 }
 SINTER_DECL Tensor adaptive_max_pool(const In& x, const Shape& size) {
@@ -137,6 +140,8 @@ SINTER_DECL Ordered adaptive_max_pool_with_indices(const In& x, const Shape& siz
 SINTER_DECL Tensor lp_pool2d(const In& x, double p, std::int64_t size, std::int64_t stride) {
   if (!(p > 0)) throw UserError("lp_pool2d", "p is " + std::to_string(p) + ", it must be positive", x.where);
   const Tensor value(x.tensor());
+  if (value.dtype() == DType::f16)
+    return cast(In(lp_pool2d(In(cast(In(value, x.where), DType::f32), x.where), p, size, stride), x.where), DType::f16);
   const Tensor powers = p == 2 ? Tensor(square(value)) : Tensor(pow(value, p));
   const Tensor total = avg_pool2d(In(powers, x.where), size, stride) * static_cast<double>(size * size);
   const Tensor is_zero = total == 0,

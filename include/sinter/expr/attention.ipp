@@ -118,6 +118,10 @@ SINTER_DECL Tensor rotary_embedding(const In& x, RotaryOptions options) {
     throw DTypeError(op, "x is " + whole.impl()->type.text() + ", it must be floating", at,
                      "cast it to a floating dtype first: cast(x, DType::f32)");
   if (shape.rank() < 2) throw ShapeError(op, "x is " + shape.text(), at, "x must be (..., l, d)");
+  if (is_half(whole.dtype())) {  // f16 and bf16 do not hold positions from 2049 and 257 on
+    const Tensor wide = cast(In(whole, at), DType::f32);
+    return cast(In(rotary_embedding(In(wide, at), std::move(options)), at), whole.dtype());
+  }
   const std::int64_t features = options.features == 0 ? static_cast<std::int64_t>(shape[-1]) : options.features;
   if (features < 2 || features % 2 != 0 || !expr_detail::is_at_most(features, shape[-1]))
     throw ShapeError(op, std::to_string(features) + " features of x " + shape.text() + " are to be turned", at,

@@ -113,6 +113,8 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
         op, "mode has the value " + std::to_string(static_cast<int>(options.mode)) + ", which is no BagMode", at);
   // (bags, length, d) or (length, d)
   Tensor found = expr_detail::rows_at(In(places, at), rows, options.max_norm, options.norm_type, op);
+  // A sum may be beyond the range of f16, where the mean is not.
+  if (options.mode == BagMode::mean && rows.dtype() == DType::f16) found = cast(In(found, at), DType::f32);
   if (options.weights) {
     if (options.mode != BagMode::sum)
       throw UserError(op, "weights are given, and the mode is not sum", at, "weights are those of a sum: BagMode::sum");
@@ -138,7 +140,8 @@ SINTER_DECL Tensor embedding_bag(const In& indices, const In& table, EmbeddingBa
   }
   const Tensor total = bags.total(found);
   if (options.mode == BagMode::sum) return total;
-  return total / maximum(cast(In(number, at), total.dtype()), 1.0);
+  const Tensor mean = total / maximum(cast(In(number, at), total.dtype()), 1.0);
+  return rows.dtype() == DType::f16 ? Tensor(cast(In(mean, at), DType::f16)) : mean;
 }
 
 SINTER_NAMESPACE_END

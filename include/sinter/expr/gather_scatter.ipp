@@ -194,6 +194,10 @@ SINTER_DECL Tensor scatter_reduce(const In& x, int axis, const In& index, const 
     return expr_detail::scatter_along(In(base, x.where), axis, index, values, by, "scatter_reduce");
   };
   Tensor base(x.tensor());
+  if (reduction == ScatterReduction::mean && base.dtype() == DType::f16) {
+    const Tensor wide = cast(In(base, x.where), DType::f32);
+    return cast(In(scatter_reduce(In(wide, x.where), axis, index, src, reduction, options), x.where), DType::f16);
+  }
   if (!options.include_self)
     base = scattered(base, In(Tensor(expr_detail::neutral_like(base, {}, combine, x.where)), x.where), Combine::none);
   const Tensor out = scattered(base, src, combine);
@@ -290,6 +294,10 @@ SINTER_DECL Tensor segment_sum(const In& x, const In& ids, Dim segments) {
   return expr_detail::reduce_segments(x, ids, segments, Combine::add, "segment_sum");
 }
 SINTER_DECL Tensor segment_mean(const In& x, const In& ids, Dim segments) {
+  const Tensor given(x.tensor());
+  if (given.dtype() == DType::f16)  // a sum may be beyond its range, where the mean is not
+    return cast(In(segment_mean(In(cast(In(given, x.where), DType::f32), x.where), ids, segments), x.where),
+                DType::f16);
   const Tensor sums = expr_detail::reduce_segments(x, ids, segments, Combine::add, "segment_mean");
   Shape column{segments};
   for (int i = 1; i < sums.rank(); ++i) column.push_back(1);

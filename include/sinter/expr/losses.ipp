@@ -272,6 +272,8 @@ SINTER_DECL Tensor cross_entropy(const In& logits, const In& target, CrossEntrop
 SINTER_DECL Tensor nll_loss(const In& log_probabilities, const In& target, NllLossOptions options) {
   const Term given = expr_detail::floating(log_probabilities), classes(target);
   expr_detail::require_targets(given.shape(), classes.shape(), "x is", "nll_loss", given.where);
+  if (const Term wide = expr_detail::wide_for_squares(given); wide.dtype() != given.dtype())
+    return cast(In(nll_loss(wide, classes, std::move(options)), given.where), given.dtype());
   const Term x(expr_detail::rows_of_classes(given), given.where);
   const Term flat(expr_detail::targets_of_rows(classes), given.where);
   const Term counts = flat != static_cast<double>(options.ignore_index);

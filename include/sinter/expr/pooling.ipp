@@ -5,6 +5,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/expr/gather_scatter.hpp>
+#include <sinter/expr/gather_scatter_records.hpp>
 #include <sinter/expr/layers.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/shapes.hpp>
@@ -40,15 +41,19 @@ inline Dim padding_at_end(const PoolAxis& along, bool ceil_mode) {
   return is_at_most(along.padding, high) ? high : Dim(along.padding);
 }
 
+/// Which numbers have windows: the largest one is there of whole numbers, too.
+enum class Pooled : std::uint8_t { floating, numbers };
+
 template <int N>
 std::vector<PoolAxis> pool_axes(const Tensor& image, const NumberPerAxis<N>& size, const NumberPerAxis<N>& stride,
                                 const NumberPerAxis<N>& padding, const NumberPerAxis<N>& dilation, bool ceil_mode,
-                                std::string_view op, Location where) {
+                                Pooled pooled, std::string_view op, Location where) {
   const Shape shape = image.shape();
   if (shape.rank() != N + 2)
     throw ShapeError(op, "x is " + shape.text(), where,
                      "it must have " + std::to_string(N + 2) + " axes: images, channels, and those of the window");
-  if (!is_floating(image.dtype())) throw DTypeError(op, "x is " + std::string(name(image.dtype())), where, "cast it");
+  if (!is_floating(image.dtype()) && !(pooled == Pooled::numbers && is_integer(image.dtype())))
+    throw DTypeError(op, "x is " + std::string(name(image.dtype())), where, "cast it");
   std::vector<PoolAxis> axes;
   for (int i = 0; i < N; ++i) {
     PoolAxis along{i + 2, size[i], stride[i] == 0 ? size[i] : stride[i], padding[i], dilation[i], shape[i + 2], 0};
@@ -128,13 +133,19 @@ bool is_example(const In& x) {
 inline In as_batch(const In& x) { return In(unsqueeze(x, 0), x.where); }
 inline Tensor without_batch(const Tensor& x, Location at) { return squeeze(In(x, at), 0); }
 
+/// What surrounds an image whose largest elements are wanted.
+inline double never_largest(DType dtype) {
+  return is_floating(dtype) ? -std::numeric_limits<double>::infinity()
+                            : static_cast<double>(tensor_detail::lowest(dtype));
+}
+
 template <int N>
 Tensor max_pool(const In& x, const MaxPoolOptions<N>& options, std::string_view op) {
   if (is_example<N>(x)) return without_batch(max_pool<N>(as_batch(x), options, op), x.where);
   const Tensor image(x.tensor());
   const std::vector<PoolAxis> axes = pool_axes<N>(image, options.size, options.stride, options.padding,
-                                                  options.dilation, options.ceil_mode, op, x.where);
-  return over_windows<ops::WindowMax>(image, axes, -std::numeric_limits<double>::infinity(), x.where);
+                                                  options.dilation, options.ceil_mode, Pooled::numbers, op, x.where);
+  return over_windows<ops::WindowMax>(image, axes, never_largest(image.dtype()), x.where);
 }
 
 /// An extent as a number to compute positions with.
@@ -162,8 +173,10 @@ Tensor avg_pool(const In& x, const AvgPoolOptions<N>& options, std::string_view 
   if (options.divisor && *options.divisor == 0)
     throw UserError(op, "divisor is 0", x.where, "leave it out to divide by the number of elements");
   const Tensor image(x.tensor());
-  const std::vector<PoolAxis> axes =
-      pool_axes<N>(image, options.size, options.stride, options.padding, 1, options.ceil_mode, op, x.where);
+  if (image.dtype() == DType::f16)  // a sum may be beyond its range, where the mean is not
+    return cast(In(avg_pool<N>(In(cast(In(image, x.where), DType::f32), x.where), options, op), x.where), DType::f16);
+  const std::vector<PoolAxis> axes = pool_axes<N>(image, options.size, options.stride, options.padding, 1,
+                                                  options.ceil_mode, Pooled::floating, op, x.where);
   const Tensor sums = over_windows<ops::WindowSum>(image, axes, 0, x.where);
   if (options.divisor) return sums / static_cast<double>(*options.divisor);
   std::int64_t count = 1;  // where it is the same everywhere
@@ -197,7 +210,7 @@ inline Term positions_of_taps(const Term& tap, const PoolAxis& along) {
 
 /// The largest elements of windows over `axes`, and where they are, counted through these axes.
 inline Ordered pooled_with_places(const Tensor& image, const std::vector<PoolAxis>& axes, Location at) {
-  const Tensor seen = seen_windows(image, axes, -std::numeric_limits<double>::infinity(), at);
+  const Tensor seen = seen_windows(image, axes, never_largest(image.dtype()), at);
   IntVector reduced;
   for (int axis = image.rank(); axis < seen.rank(); ++axis) reduced.push_back(axis);
   const Tensor values = record<ops::WindowMax>({Leaf(seen.impl())}, Attrs{.axes = reduced}, at);
@@ -222,8 +235,8 @@ Ordered max_pool_with_indices(const In& x, const MaxPoolOptions<N>& options, std
     return {without_batch(pooled.values, at), without_batch(pooled.indices, at)};
   }
   const Tensor image(x.tensor());
-  const std::vector<PoolAxis> axes =
-      pool_axes<N>(image, options.size, options.stride, options.padding, options.dilation, options.ceil_mode, op, at);
+  const std::vector<PoolAxis> axes = pool_axes<N>(image, options.size, options.stride, options.padding,
+                                                  options.dilation, options.ceil_mode, Pooled::numbers, op, at);
   if (N < 3) return pooled_with_places(image, axes, at);
   // The outermost axis comes last, as in over_windows(): its places choose among those of the planes.
   const Ordered planes = pooled_with_places(image, {axes.begin() + 1, axes.end()}, at);
@@ -261,7 +274,9 @@ Tensor max_unpool(const In& x, const In& indices, const MaxUnpoolOptions<N>& opt
   const Shape flat{shape[0], shape[1], seen};
   const Tensor empty =
       zeros({shape[0], shape[1], plane}, {.dtype = values.dtype(), .device = values.value.device()}, at);
-  const Tensor filled = scatter(In(empty, at), 2, In(reshape(places, flat), at), In(reshape(values, flat), at));
+  // Places do not count from the end, as indices of scatter() do.
+  const Tensor filled = record_scatter(empty, reshape(places, flat), reshape(values, flat),
+                                       {.axis = 2, .shared = 2, .inner = 0}, Combine::none, at);
   return reshape(In(filled, at), out);
 }
 
@@ -270,8 +285,10 @@ Tensor lp_pool(const In& x, double p, const LpPoolOptions<N>& options, std::stri
   if (is_example<N>(x)) return without_batch(lp_pool<N>(as_batch(x), p, options, op), x.where);
   if (!(p > 0)) throw UserError(op, "p is " + std::to_string(p) + ", it must be positive", x.where);
   const Tensor image(x.tensor());
+  if (image.dtype() == DType::f16)
+    return cast(In(lp_pool<N>(In(cast(In(image, x.where), DType::f32), x.where), p, options, op), x.where), DType::f16);
   const std::vector<PoolAxis> axes =
-      pool_axes<N>(image, options.size, options.stride, 0, 1, options.ceil_mode, op, x.where);
+      pool_axes<N>(image, options.size, options.stride, 0, 1, options.ceil_mode, Pooled::floating, op, x.where);
   const Term base(image, x.where);
   const Term powers = p == 1 ? base : p == 2 ? squared(base) : apply<ops::Pow>(base, p);
   const Term total(over_windows<ops::WindowSum>(powers, axes, 0, x.where), x.where);
@@ -309,7 +326,8 @@ Tensor fractional_max_pool(const In& x, const FractionalMaxPoolOptions<N>& optio
   if (given.rank() != N + 2 || (samples && !(samples->shape() == Shape{given[0], given[1], N})))
     throw ShapeError(op, "x is " + given.text() + (samples ? ", samples are " + samples->shape().text() : ""), at,
                      "x must be (n, channels) and " + std::to_string(N) + " axes, samples (n, channels, axes)");
-  const Term u(samples ? *samples : rand({given[0], given[1], N}, {.device = image.value.device()}, at), at);
+  Term u(samples ? *samples : rand({given[0], given[1], N}, {.device = image.value.device()}, at), at);
+  if (is_half(u.dtype())) u = Term(cast(u, DType::f32), at);  // places are computed in it
   for (int i = 0; i < N; ++i) {
     const int axis = i + 2, drawn = N == 2 ? 1 - i : i;  // PyTorch's order: of two axes the last one is first
     const Term of_axis(part_of(u, 2, drawn, drawn + 1, at), at);

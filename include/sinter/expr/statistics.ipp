@@ -77,6 +77,8 @@ SINTER_DECL Tensor nanmean(const In& x, Axes axes, Keep keep) {
   const expr_detail::Term t(x);
   expr_detail::require_real(t, "nanmean");
   if (!is_floating(t.dtype())) return mean(t, axes, keep);
+  if (const expr_detail::Term wide = expr_detail::wide_for_squares(t); wide.dtype() != t.dtype())
+    return cast(In(nanmean(wide, axes, keep), x.where), t.dtype());
   const expr_detail::Term is_nan = t != t, zeros(zeros_like(t), x.where);
   return sum_of(where_of(is_nan, 0.0, t), axes, keep) / sum_of(where_of(is_nan, zeros, 1.0), axes, keep);
 }
@@ -85,6 +87,8 @@ SINTER_DECL Tensor nanvar(const In& x, Axes axes, VarOptions options) {
   const Term t(x);
   expr_detail::require_real(t, "nanvar");
   if (!is_floating(t.dtype())) return var(x, axes, options);
+  if (const Term wide = expr_detail::wide_for_squares(t); wide.dtype() != t.dtype())
+    return cast(In(nanvar(wide, axes, options), x.where), t.dtype());
   const Term is_nan = t != t, is_number = where_of(is_nan, Term(zeros_like(t), x.where), 1.0);
   const Term centre = sum_of(where_of(is_nan, 0.0, t), axes, Keep::yes) / sum_of(is_number, axes, Keep::yes);
   const Term deviation = where_of(is_nan, 0.0, t - centre);
@@ -93,6 +97,8 @@ SINTER_DECL Tensor nanvar(const In& x, Axes axes, VarOptions options) {
                   sum_of(squared(deviation), axes, options.keep) / freedom);
 }
 SINTER_DECL Tensor nanstddev(const In& x, Axes axes, VarOptions options) {
+  const expr_detail::Term given(x), wide = expr_detail::wide_for_squares(given);
+  if (wide.dtype() != given.dtype()) return cast(In(nanstddev(wide, axes, options), x.where), given.dtype());
   return expr_detail::safe_sqrt(expr_detail::Term(nanvar(x, axes, options), x.where));
 }
 namespace expr_detail {
@@ -117,8 +123,10 @@ SINTER_DECL Tensor nanmin(const In& x, Axes axes, Keep keep) {
 }
 
 SINTER_DECL Tensor count_nonzero(const In& x, Axes axes, Keep keep) {
-  const expr_detail::Term t(x);
-  return sum(In(cast(t != expr_detail::Term(In(0, x.where)), DType::i64), x.where), axes, keep);
+  // The 0 stays a number: as an i64 of rank 0 it would have no common dtype with a u64 of rank 0.
+  const Leaf value(x.tensor()), zero = In(0, x.where).leaf;
+  const Tensor counts(record_op(op_info<ops::Ne>, {value, zero}, {}, x.where));
+  return sum(In(cast(In(counts, x.where), DType::i64), x.where), axes, keep);
 }
 
 /// The largest is a constant to derivatives, for it cancels.
@@ -185,6 +193,9 @@ SINTER_DECL Tensor average(const In& x, const In& weights, Axes axes, Keep keep)
     w = Term(reshape(w, along), x.where);
   }
   broadcast(t.shape(), w.shape(), "average", x.where);
+  const Term wide_t = expr_detail::wide_for_squares(t), wide_w = expr_detail::wide_for_squares(w);
+  if (wide_t.dtype() != t.dtype() && wide_w.dtype() != w.dtype())
+    return cast(In(average(wide_t, wide_w, axes, keep), x.where), t.dtype());
   const Term all_weights = w + Term(zeros_like(t), x.where);
   return sum_of(t * w, axes, keep) / sum_of(all_weights, axes, keep);
 }
@@ -209,6 +220,8 @@ inline Term observation_weights(const Term& x, const Tensor& given, std::string_
 SINTER_DECL Tensor cov(const In& x, CovOptions options) {
   expr_detail::require_real(expr_detail::Term(x), "cov");
   using expr_detail::Term;
+  const Term given(x), wide = expr_detail::wide_for_squares(given);
+  if (wide.dtype() != given.dtype()) return cast(In(cov(wide, std::move(options)), x.where), given.dtype());
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "cov");
   std::optional<Term> weights;
@@ -235,6 +248,8 @@ SINTER_DECL Tensor cov(const In& x, CovOptions options) {
 SINTER_DECL Tensor corrcoef(const In& x) {
   expr_detail::require_real(expr_detail::Term(x), "corrcoef");
   using expr_detail::Term;
+  const Term given(x), wide = expr_detail::wide_for_squares(given);
+  if (wide.dtype() != given.dtype()) return cast(In(corrcoef(wide), x.where), given.dtype());
   const bool is_one = x.tensor()->type.shape.rank() < 2;
   const Term t = expr_detail::rows_of_variables(x, "corrcoef");
   const Term deviation = t - mean_of(t, 1, Keep::yes);

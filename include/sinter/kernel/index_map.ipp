@@ -236,6 +236,12 @@ inline bool regroup_digits(Space& space, SmallVector<std::int32_t, 8> digits, co
   return digits.empty();
 }
 
+inline bool is_empty(const Shape& shape) {
+  for (int i = 0; i < shape.rank(); ++i)
+    if (is_number(shape[i], 0)) return true;
+  return false;
+}
+
 inline bool reshape_segment(Space& space, const ShapeSegment& s, const Shape& given_shape, const IndexMap& given,
                             const Shape& wanted, IndexMap& out) {
   int wide = -1, wide_count = 0;
@@ -282,7 +288,11 @@ SINTER_DECL std::optional<IndexMap> reshape_map(Space& space, const Shape& given
   for (const ShapeSegment& segment : align_shapes(given_shape, wanted)) {
     if (segment.a_end - segment.a_begin == 1 && segment.b_end - segment.b_begin == 1)
       out[segment.b_begin] = given[segment.a_begin];
-    else if (!kernel_detail::reshape_segment(space, segment, given_shape, given, wanted, out)) return std::nullopt;
+    else if (!kernel_detail::reshape_segment(space, segment, given_shape, given, wanted, out)) {
+      // Nothing is read of no elements: any place will do.
+      if (!kernel_detail::is_empty(wanted)) return std::nullopt;
+      for (int j = segment.b_begin; j < segment.b_end; ++j) out[j] = {};
+    }
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/ops/binary.hpp>
+#include <sinter/ops/comparison.hpp>
 #include <sinter/ops/cumulative.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/scalar_op.hpp>
@@ -57,6 +58,8 @@ class BodyEmitter {
   ScalarValue position(const AxisIndex& flat);
   ScalarValue constant(const Node& graph_node);
   std::uint16_t access(DraftAccess wanted);
+  ScalarValue scan(Prim prim, ScalarValue x, bool is_exclusive, DType dtype);
+  ScalarValue operand(const Node& of, int node, const IndexMap& map);
   void store(const FusionMember& member);
   void scatter(const FusionMember& member);
   IndexMap result_of(const FusionMember& member) const {
@@ -315,6 +318,26 @@ SINTER_DECL ScalarValue BodyEmitter::multiply_add(int node, int product_operand,
   return builder_.fma(a, b, emit(operands[as_index(other)], nodes_.operand_map(node, other, map)));
 }
 
+/// Whether f16 and bf16 are equal is asked of rounded numbers: what is computed again in a kernel is to equal what was
+/// stored of it, as the extreme of a row.
+SINTER_DECL ScalarValue BodyEmitter::operand(const Node& of, int node, const IndexMap& map) {
+  const ScalarValue value = emit(node, map);
+  const DType dtype = nodes_[node].dtype;
+  const bool asks = of.op == &op_info<ops::Eq> || of.op == &op_info<ops::Ne>;
+  return asks && is_half(dtype) && is_made_here(nodes_.base_of(node)) ? builder_.convert(value, dtype) : value;
+}
+
+/// Of a narrow integer, what stands before the first element is the extreme of the wider one: it is cut, not wrapped.
+SINTER_DECL ScalarValue BodyEmitter::scan(Prim prim, ScalarValue x, bool is_exclusive, DType dtype) {
+  const ScalarValue found = builder_.scan(prim, x, is_exclusive);
+  const bool is_cut = is_exclusive && is_narrow(dtype) && !is_floating(dtype);
+  if (is_cut && prim == Prim::scan_min)
+    return builder_.min(found, builder_.imm_int(tensor_detail::greatest(dtype), dtype));
+  if (is_cut && prim == Prim::scan_max)
+    return builder_.max(found, builder_.imm_int(tensor_detail::lowest(dtype), dtype));
+  return builder_.held(found, dtype);
+}
+
 SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
   const FusionNode& it = nodes_[node];
   const Node* graph_node = nodes_.graph_node(node);
@@ -329,9 +352,8 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
       return builder_.held(builder_.reduce(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map)),
                            it.dtype);
     case NodeKind::scan:
-      return builder_.held(builder_.scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
-                                         graph_node->attrs[ops_detail::is_exclusive]),
-                           it.dtype);
+      return scan(static_cast<Prim>(graph_node->op->reduction), emit(it.inputs[0], map),
+                  graph_node->attrs[ops_detail::is_exclusive], it.dtype);
     case NodeKind::take: return take(node, map);
     case NodeKind::patch: return patch(node, map);
     case NodeKind::contract: return contract(node, map);
@@ -347,7 +369,7 @@ SINTER_DECL ScalarValue BodyEmitter::compute(int node, const IndexMap& map) {
   if (const int product = product_operand(node); product >= 0) return multiply_add(node, product, map);
   SmallVector<ScalarValue, 4> operands;
   for (std::size_t k = 0; k < it.inputs.size(); ++k)
-    operands.push_back(emit(it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map)));
+    operands.push_back(operand(*graph_node, it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map)));
   return lower_elementwise(builder_, *graph_node->op, operands, graph_node->attrs, it.dtype);
 }
 

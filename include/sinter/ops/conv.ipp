@@ -39,7 +39,6 @@ inline Shape window_positions(const InferArgs& args, const Shape& image, std::sp
 
 inline Type infer_pool(const InferArgs& args) {
   require_rank(args, 0, 4);
-  require_floating(args);
   const IntVector &window = args.attrs[ops::PoolAttributes::window], &stride = args.attrs[ops::PoolAttributes::stride];
   ensure(window.size() == 2 && stride.size() == 2, "pooling: window and stride of height and width are required");
   const Shape& x = args.in[0].shape;
@@ -146,11 +145,17 @@ inline ValList gradient_of_windows(const VjpArgs& a, Val seen, Val gradient) {
   return ops::Windows::vjp(VjpArgs{a.in, seen, gradient, windowed, a.where});
 }
 
+/// The number of elements of a window over `axes`.
+inline std::int64_t count_of_places(Val seen, const IntVector& axes) {
+  std::int64_t count = 1;
+  for (const std::int64_t axis : axes) count *= seen.shape()[static_cast<int>(axis)].value();
+  return count;
+}
+
 /// Windows of more places are reduced as any other axes are.
 inline bool has_few_places(Val seen, const IntVector& axes) {
   constexpr std::int64_t most_places = 16;
-  std::int64_t places = 1;
-  for (const std::int64_t axis : axes) places *= seen.shape()[static_cast<int>(axis)].value();
+  const std::int64_t places = count_of_places(seen, axes);
   return places > 0 && places <= most_places;
 }
 
@@ -215,6 +220,13 @@ inline bool adds_in_halves(Val seen, const IntVector& axes) {
          });
 }
 
+/// A dtype that tells so many places apart, as wide as values are computed: f16 and bf16 round those from 2049 and 257
+/// on.
+inline DType place_dtype(DType of, std::int64_t count) {
+  if (of == DType::f64) return DType::f64;
+  return count > (std::int64_t{1} << 24) ? DType::i64 : DType::f32;
+}
+
 /// Halves would round narrow floats each time.
 inline Val mean_of_windows(Val seen, const IntVector& axes) {
   const bool is_wide = seen.dtype() == DType::f32 || seen.dtype() == DType::f64;
@@ -241,17 +253,19 @@ inline Val numbers_of_places(Val seen, const IntVector& axes, DType dtype) {
   return place;
 }
 
-/// Of few places, one after the other; numbers of places are floats, as wide as values are computed. Of more, each
-/// element gets a rank of its own, the smallest for the one that is wanted.
+/// Of few places, one after the other. Of more, each element gets a rank of its own, the smallest for the one that is
+/// wanted.
 inline Val place_of_largest(Val seen, const IntVector& axes) {
-  const DType dtype = seen.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  std::int64_t count = 1;
-  for (const std::int64_t axis : axes) count *= seen.shape()[static_cast<int>(axis)].value();
+  const std::int64_t count = count_of_places(seen, axes);
+  const DType dtype = place_dtype(seen.dtype(), count);
+  const bool may_be_nan = is_floating(seen.dtype());
   if (has_few_places(seen, axes)) {
     Val best = at_place(seen, axes, 0), chosen = full(best, best.shape(), dtype, 0);
     for (std::int64_t place = 1; place < count; ++place) {
-      const Val value = at_place(seen, axes, place), is_number = le(value, std::numeric_limits<double>::infinity()),
-                is_better = logical_or(gt(value, best), logical_not(is_number));
+      const Val value = at_place(seen, axes, place);
+      Val is_better = gt(value, best);
+      if (may_be_nan)
+        is_better = logical_or(is_better, logical_not(le(value, std::numeric_limits<double>::infinity())));
       best = where(is_better, value, best);
       chosen = where(is_better, static_cast<double>(place), chosen);
     }
@@ -259,7 +273,9 @@ inline Val place_of_largest(Val seen, const IntVector& axes) {
   }
   const Val place = numbers_of_places(seen, axes, dtype);
   const Val is_largest = eq(seen, unreduce(amax(seen, axes), axes, seen.shape()));
-  const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(count)));
+  Val rank = where(is_largest, place, static_cast<double>(count));
+  if (!may_be_nan) return cast(amin(rank, axes), DType::i64);
+  rank = where(is_nan(seen), -1 - place, rank);
   const Val least = amin(rank, axes);
   return cast(where(lt(least, 0), -1 - least, least), DType::i64);
 }
@@ -335,7 +351,10 @@ SINTER_DECL ValList Conv2d::vjp(const VjpArgs& a) {
   return {dx, dweight};
 }
 
-SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
+SINTER_DECL Type MaxPool2d::infer(const InferArgs& args) {
+  if (!is_integer(args.in[0].dtype)) ops_detail::require_floating(args);
+  return ops_detail::infer_pool(args);
+}
 SINTER_DECL Val MaxPool2d::decompose(const DecomposeArgs& args) {
   return ops_detail::largest_in_windows(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
@@ -344,15 +363,18 @@ SINTER_DECL ValList MaxPool2d::vjp(const VjpArgs& a) {
   const Val seen = ops_detail::pool_windows(a.in[0], a.attrs);
   const Shape shape = seen.shape();
   const std::int64_t height = a.attrs[window][0], width = a.attrs[window][1];
-  const Val place =
-      iota(seen, shape, 4, seen.dtype()) * static_cast<double>(width) + iota(seen, shape, 5, seen.dtype());
+  const DType dtype = ops_detail::place_dtype(seen.dtype(), height * width);
+  const Val place = iota(seen, shape, 4, dtype) * static_cast<double>(width) + iota(seen, shape, 5, dtype);
   const Val is_largest = eq(seen, unreduce(a.out, {4, 5}, shape));
   const Val rank = where(is_nan(seen), -1 - place, where(is_largest, place, static_cast<double>(height * width)));
   const Val is_chosen = eq(rank, amin(rank, {4, 5}, kept));
   return ops_detail::gradient_of_windows(a, seen, where(is_chosen, unreduce(a.dout, {4, 5}, shape), 0));
 }
 
-SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) { return ops_detail::infer_pool(args); }
+SINTER_DECL Type AvgPool2d::infer(const InferArgs& args) {
+  ops_detail::require_floating(args);
+  return ops_detail::infer_pool(args);
+}
 SINTER_DECL Val AvgPool2d::decompose(const DecomposeArgs& args) {
   return ops_detail::mean_of_windows(ops_detail::pool_windows(args.in[0], args.attrs), {4, 5});
 }
@@ -370,7 +392,7 @@ SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) {
 SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
   const Val seen = a.in[0];
   const IntVector& axes = a.attrs.axes;
-  const DType dtype = seen.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const DType dtype = ops_detail::place_dtype(seen.dtype(), ops_detail::count_of_places(seen, axes));
   const Val chosen = cast(apply(op_info<WindowArgmax>, {seen}, Attrs{.axes = axes}), dtype);
   const Val is_chosen = eq(ops_detail::numbers_of_places(seen, axes, dtype), unreduce(chosen, axes, seen.shape()));
   return {where(is_chosen, unreduce(a.dout, axes, seen.shape()), 0)};

@@ -107,11 +107,14 @@ SINTER_DECL Val CrossEntropy::decompose(const DecomposeArgs& args) {
 
 /// By a row's logits: weight * (softmax - one_hot), and of the smoothing softmax * sum(weights) - weights.
 SINTER_DECL ValList CrossEntropy::vjp(const VjpArgs& a) {
+  // The number of rows may be beyond the range of f16, and a row's share below it.
+  const bool is_narrow = is_half(a.in[0].dtype());
+  const auto wide = [is_narrow](const Val& x) { return is_narrow ? cast(x, DType::f32) : x; };
   // The weights are a constant in derivatives of this one, too.
-  const Val logits = a.in[0], weight = a.in.size() == 3 ? apply(op_info<StopGradient>, {a.in[2]}) : Val{};
+  const Val logits = wide(a.in[0]), weight = a.in.size() == 3 ? wide(apply(op_info<StopGradient>, {a.in[2]})) : Val{};
   const double smoothing = a.attrs[label_smoothing];
   const ops_detail::Targets targets = ops_detail::targets_of(logits, a.in[1], weight, a.attrs);
-  const Val p = softmax(logits, 1);
+  const Val p = wide(softmax(a.in[0], 1));
   Val by_logits = where(targets.is_target, p - 1, p);
   if (weight) by_logits = by_logits * targets.weight;
   if (smoothing != 0) {
@@ -119,10 +122,11 @@ SINTER_DECL ValList CrossEntropy::vjp(const VjpArgs& a) {
     const Val each = weight ? p * sum(weight, {0}) - weight : p * classes - 1;
     by_logits = by_logits * (1 - smoothing) + each * smoothing / classes;
   }
-  Val scale = a.dout;
+  Val scale = wide(a.dout);
   if (a.attrs[reduction] == Reduction::none) scale = reshape(scale, {logits.shape()[0], 1});
   if (a.attrs[reduction] == Reduction::mean) scale = scale / targets.total;
-  const Val gradient = by_logits * where(targets.counts, scale, 0);
+  const Val slope = by_logits * where(targets.counts, scale, 0);
+  const Val gradient = is_narrow ? cast(slope, a.in[0].dtype()) : slope;
   return weight ? ValList{gradient, Val{}, Val{}} : ValList{gradient, Val{}};
 }
 

@@ -79,10 +79,15 @@ SINTER_DECL Val Var::decompose(const DecomposeArgs& args) {
   return sum(square(deviation), axes, reduced_axes(args.attrs)) / ops_detail::freedom(x, axes, args.attrs[correction]);
 }
 SINTER_DECL ValList Var::vjp(const VjpArgs& a) {
-  const Val x = a.in[0];
+  // Of f16 the count and what is divided by it are beyond the range.
+  const DType dtype = a.in[0].dtype();
+  const bool is_narrow = is_half(dtype);
+  const Val x = is_narrow ? cast(a.in[0], DType::f32) : a.in[0];
+  const Val dout = is_narrow ? cast(a.dout, DType::f32) : a.dout;
   const IntVector& axes = a.attrs.axes;
-  const Val scale = a.dout * 2 / ops_detail::freedom(x, axes, a.attrs[correction]);
-  return {unreduce(scale, axes, x.shape()) * (x - mean(x, axes, kept))};
+  const Val scale = dout * 2 / ops_detail::freedom(x, axes, a.attrs[correction]);
+  const Val slope = unreduce(scale, axes, x.shape()) * (x - mean(x, axes, kept));
+  return {is_narrow ? cast(slope, dtype) : slope};
 }
 
 SINTER_DECL Type Any::infer(const InferArgs& args) {
