@@ -153,6 +153,53 @@ TEST_CASE("long sums of gradients by weights of one channel are added up in doub
   CHECK(difference(found[0], oracle::evaluate(graph, inputs)[0], 5e-7) == "");
 }
 
+TEST_CASE("gradients by weights of one channel add up long lines in double, too") {
+  std::mt19937 random(1);
+  Problem problem(random, true);
+  problem.dtype = DType::f32;
+  problem.groups = 2;
+  constexpr std::int64_t line = 300'000;
+  problem.x = {1, 2, line};
+  problem.weight = {2, 1, 3};
+  problem.dout = {1, 2, line};
+  problem.low = problem.high = {1};
+  problem.stride = problem.dilation = {1};
+  const Graph graph = problem.gradient(By::weight);
+  auto inputs = random_inputs(graph);
+  for (auto& number : inputs[0].data) number = 0.1f;
+  for (auto& number : inputs[1].data) number = 1;
+  for (const x86::Isa isa : isas()) {
+    x86::X86Backend backend(isa);
+    const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
+    const double all = 0.1f * static_cast<double>(line), inside = 0.1f * static_cast<double>(line - 1);
+    for (std::size_t i = 0; i < found[0].data.size(); ++i)
+      CHECK(found[0].data[i] == Approx(i % 3 == 1 ? all : inside).epsilon(3e-7));
+  }
+}
+
+TEST_CASE("gradients of no images are empty, or zeros") {
+  std::mt19937 random(1);
+  for (const std::int64_t groups : {1, 3})
+    for (const By by : {By::image, By::weight}) {
+      Problem problem(random, false);
+      problem.dtype = DType::f32;
+      problem.groups = groups;
+      problem.x = {0, 3, 5, 5};
+      problem.weight = {6, 3 / groups, 3, 3};
+      problem.dout = {0, 6, 3, 3};
+      problem.low = problem.high = {0, 0};
+      problem.stride = problem.dilation = {1, 1};
+      const Graph graph = problem.gradient(by);
+      const auto inputs = random_inputs(graph);
+      for (const x86::Isa isa : isas()) {
+        x86::X86Backend backend(isa);
+        const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
+        CHECK(found[0].data.size() == (by == By::image ? 0 : static_cast<std::size_t>(6 * 3 / groups * 9)));
+        for (const double number : found[0].data) CHECK(number == 0);
+      }
+    }
+}
+
 TEST_CASE("what no window sees does not reach gradients") {
   std::mt19937 random(1);
   Problem problem(random, true);

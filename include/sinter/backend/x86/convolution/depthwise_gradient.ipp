@@ -152,18 +152,22 @@ class DepthwiseWeightGradientLaunch final : public Launch {
     const ConvolutionNumbers& n = plan_.n;
     const std::int64_t count = n.positions[most_axes - 1], positions = ConvolutionNumbers::product(n.positions);
     constexpr auto lanes = static_cast<std::int64_t>(Lanes::count);
-    const std::int64_t in_line = (count + lanes - 1) / lanes,
-                       at_once = std::max<std::int64_t>(vectors_of_sum / in_line, 1), step = n.stride[1] * plan_.line;
+    constexpr std::int64_t most = vectors_of_sum * lanes;  // of a line that are added up at once
+    const std::int64_t in_line = (std::min(count, most) + lanes - 1) / lanes,
+                       at_once = count > most ? 1 : std::max<std::int64_t>(vectors_of_sum / in_line, 1),
+                       step = n.stride[1] * plan_.line;
     for (std::int64_t z = 0; z < n.positions[0]; ++z)
       for (std::int64_t y = 0; y < n.positions[1];) {
         const std::int64_t lines = std::min(at_once, n.positions[1] - y);
-        if (vectors + lines * in_line > vectors_of_sum) add_to_totals(room, vectors);
-        vectors += lines * in_line;
-        GradientLines<Number> seen{image + z * n.stride[0] * plan_.lines[1] * plan_.line + y * step, step,
-                                   gradient + (z * n.positions[1] + y) * count, count, lines};
-        for (std::int64_t output = 0; output < n.outputs; ++output, seen.gradient += positions)
-          add_products_of_all<Lanes>(seen, plan_.offsets,
-                                     room.sums + as_index(output) * plan_.offsets.size() * Lanes::count);
+        for (std::int64_t x = 0; x < count; x += most) {
+          if (vectors + lines * in_line > vectors_of_sum) add_to_totals(room, vectors);
+          vectors += lines * in_line;
+          GradientLines<Number> seen{image + z * n.stride[0] * plan_.lines[1] * plan_.line + y * step + x, step,
+                                     gradient + (z * n.positions[1] + y) * count + x, std::min(most, count - x), lines};
+          for (std::int64_t output = 0; output < n.outputs; ++output, seen.gradient += positions)
+            add_products_of_all<Lanes>(seen, plan_.offsets,
+                                       room.sums + as_index(output) * plan_.offsets.size() * Lanes::count);
+        }
         y += lines;
       }
   }

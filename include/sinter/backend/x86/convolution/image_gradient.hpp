@@ -14,7 +14,8 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// `numbers` are those of the convolution. Operands: the gradient of its result, the weight, the gradient of its image.
-/// With stride 1 the sums have the order of the decomposition; else a sum leaves out the zeros that this one has.
+/// With stride 1 and more than one channel in a group the sums have the order of the decomposition; with a stride a sum
+/// leaves out the zeros that this one has.
 std::unique_ptr<Launch> make_image_gradient_launch(const x86_convolution_detail::ConvolutionNumbers& numbers, Isa isa);
 
 }  // namespace x86

@@ -22,6 +22,7 @@
 #include <memory>
 #include <numeric>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -138,6 +139,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
   }
 
   void run(void* const* operands) override {
+    if (n_.images == 0) return;
     Number* const memory = reserve();
     pack(static_cast<const Number*>(operands[1]), memory);
     if (is_whole()) return run_whole(operands, memory);
@@ -165,6 +167,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
   }
 
   std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
+    if (n_.images == 0) return nullptr;
     auto both = std::make_unique<ImageGradientLaunch>(n_, isa_);
     both->following_operands_ = next.kernel.operands.size();
     if (is_whole()) {

@@ -63,7 +63,7 @@ class LoopCode {
   /// ... and from those block values (`reduced` of them) the rest of outer step `begin`. Null where there is none.
   LoopFunction finish() const { return finish_; }
   /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64,
-  /// as must its outer stride. Null for kernels that store nothing for each element.
+  /// as must its outer stride. Null for kernels that are neither pointwise nor of rows.
   virtual LoopFunction streaming() const = 0;
   /// Row kernels: the whole with two rows side by side, made when first asked for, and the same with stores past the
   /// caches. They take twice the scratch. Null where there is none.
