@@ -290,9 +290,9 @@ inline Type infer_fold_of_windows(const InferArgs& args) {
   return with_shape(args, out);
 }
 /// Counted from the front.
-inline IntVector ascending_axes(const DecomposeArgs& args) {
+inline IntVector ascending_axes(const IntVector& given, int rank) {
   IntVector axes;
-  for (const std::int64_t axis : args.attrs.axes) axes.push_back(axis < 0 ? axis + args.in[0].rank() : axis);
+  for (const std::int64_t axis : given) axes.push_back(axis < 0 ? axis + rank : axis);
   std::sort(axes.begin(), axes.end());
   return axes;
 }
@@ -386,12 +386,12 @@ SINTER_DECL ValList AvgPool2d::vjp(const VjpArgs& a) {
 
 SINTER_DECL Type WindowMax::infer(const InferArgs& args) { return ops_detail::infer_fold_of_windows(args); }
 SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) {
-  return ops_detail::largest_in_windows(args.in[0], ops_detail::ascending_axes(args));
+  return ops_detail::largest_in_windows(args.in[0], ops_detail::ascending_axes(args.attrs.axes, args.in[0].rank()));
 }
 /// As in MaxPool2d, over any number of axes.
 SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
   const Val seen = a.in[0];
-  const IntVector& axes = a.attrs.axes;
+  const IntVector axes = ops_detail::ascending_axes(a.attrs.axes, seen.rank());
   const DType dtype = ops_detail::place_dtype(seen.dtype(), ops_detail::count_of_places(seen, axes));
   const Val chosen = cast(apply(op_info<WindowArgmax>, {seen}, Attrs{.axes = axes}), dtype);
   const Val is_chosen = eq(ops_detail::numbers_of_places(seen, axes, dtype), unreduce(chosen, axes, seen.shape()));
@@ -407,7 +407,7 @@ SINTER_DECL Type WindowArgmax::infer(const InferArgs& args) {
   return type;
 }
 SINTER_DECL Val WindowArgmax::decompose(const DecomposeArgs& args) {
-  return ops_detail::place_of_largest(args.in[0], ops_detail::ascending_axes(args));
+  return ops_detail::place_of_largest(args.in[0], ops_detail::ascending_axes(args.attrs.axes, args.in[0].rank()));
 }
 SINTER_DECL Batched WindowArgmax::batch(const BatchArgs& a) {
   return apply(op_info<WindowArgmax>, {a.in[0]},
@@ -416,7 +416,7 @@ SINTER_DECL Batched WindowArgmax::batch(const BatchArgs& a) {
 
 SINTER_DECL Type WindowSum::infer(const InferArgs& args) { return ops_detail::infer_fold_of_windows(args); }
 SINTER_DECL Val WindowSum::decompose(const DecomposeArgs& args) {
-  return ops_detail::sum_of_windows(args.in[0], ops_detail::ascending_axes(args));
+  return ops_detail::sum_of_windows(args.in[0], ops_detail::ascending_axes(args.attrs.axes, args.in[0].rank()));
 }
 SINTER_DECL Batched WindowSum::batch(const BatchArgs& a) {
   return apply(op_info<WindowSum>, {a.in[0]}, Attrs{.axes = ops_detail::axes_past_batch(a.attrs.axes, a.in[0].rank())});

@@ -49,6 +49,8 @@ class LibraryNotes {
   static LibraryNotes& instance() { return process_object<LibraryNotes>(); }
   /// Has it left code on disk?
   bool is_known_program() const { return is_known_; }
+  /// Has somebody begun to compile ahead? True for all but the first who ask.
+  bool begins_compiling() { return begins_compiling_.exchange(true); }
   /// Of products of cuBLASLt.
   std::vector<std::string> kinds() {
     const std::scoped_lock lock(mutex_);
@@ -67,6 +69,7 @@ class LibraryNotes {
   DiskCache disk_ = DiskCache::standard();
   std::string key_;
   bool is_known_ = false;
+  std::atomic<bool> begins_compiling_{false};
   ForkSafeMutex mutex_;
   std::vector<std::string> kinds_;
 };
@@ -82,20 +85,35 @@ class OpeningJob final : public base_detail::BackgroundJob {
     }
   }
   static void start(std::function<void()> work) {
-    base_detail::run_in_background(std::make_shared<OpeningJob>(std::move(work)));
+    own_guard().job = base_detail::run_in_background(std::make_shared<OpeningJob>(std::move(work)));
   }
 
  private:
+  /// exit() ends what its thread has before libraries end what is theirs, which the job may be using.
+  struct EndsBeforeLibraries {
+    std::int64_t job = 0;
+    EndsBeforeLibraries() = default;
+    EndsBeforeLibraries(const EndsBeforeLibraries&) = delete;
+    EndsBeforeLibraries& operator=(const EndsBeforeLibraries&) = delete;
+    ~EndsBeforeLibraries() { base_detail::wait_for_background(job); }
+  };
+  static EndsBeforeLibraries& own_guard() {
+    static thread_local EndsBeforeLibraries guard;
+    return guard;
+  }
+
   std::function<void()> work_;
 };
+
+inline bool is_stopping() { return base_detail::is_background_stopping.load(std::memory_order_relaxed); }
 
 SINTER_DECL void open_libraries_ahead(const std::string& architecture) {
   OpeningJob::start([architecture] {
     LibraryNotes& notes = LibraryNotes::instance();
     if (!has_nvrtc()) return;
-    if (!notes.is_known_program())
+    if (!notes.is_known_program() && !notes.begins_compiling() && !is_stopping())
       compile_to_cubin("extern \"C\" __global__ void nothing() {}", "nothing", architecture);
-    if (!notes.kinds().empty()) has_cublaslt();
+    if (!notes.kinds().empty() && !is_stopping()) has_cublaslt();
   });
 }
 
@@ -104,8 +122,10 @@ SINTER_DECL void start_libraries_ahead(const Gpu& gpu) {
     const std::vector<std::string> kinds = LibraryNotes::instance().kinds();
     if (kinds.empty() || !has_cublaslt()) return;
     gpu.enter();
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;  // a capture of the user's is not disturbed
+    api().call_cuThreadExchangeStreamCaptureMode(&mode);
     for (const std::string& kind : kinds)
-      if (!base_detail::is_background_stopping.load(std::memory_order_relaxed)) start_cublaslt(kind);
+      if (!is_stopping()) start_cublaslt(kind);
   });
 }
 

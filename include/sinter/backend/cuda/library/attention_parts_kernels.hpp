@@ -1,7 +1,7 @@
-// Text of attention of f32 on Hopper, in full precision by tensor cores: a number is the sum of three of bf16, exactly,
-// and of the nine products of two numbers' parts the three smallest, some 2^-24 of the whole, are left out. Sums begin
-// with the small products, and what a tile of keys adds up to is added to the rest in f32, since the instruction
-// truncates its sums.
+// Text of attention of f32 on Hopper, in full precision by tensor cores: a number is the sum of three of bf16, exactly
+// from 2^-109 on, and of the nine products of two numbers' parts the three smallest, some 2^-24 of the whole, are left
+// out. Sums begin with the small products, and what a tile of keys adds up to is added to the rest in f32, since the
+// instruction truncates its sums.
 //
 // Parts lie in shared memory as operands of bf16 do, one after the other; queries as long as the block lives, keys and
 // values tile by tile. The last group reads numbers, splits them and leaves the parts. Keys of a tile are read by all

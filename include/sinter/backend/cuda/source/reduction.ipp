@@ -131,8 +131,9 @@ class ReductionWriter {
   }
   /// What stays in registers has an array for all of its tiles.
   bool is_near(InstId id) const {
-    return is_in_registers_ && std::any_of(nest.buffers.begin(), nest.buffers.end(),
-                                           [&](const Buffer& buffer) { return buffer.value == id; });
+    return is_in_registers_ && std::any_of(nest.buffers.begin(), nest.buffers.end(), [&](const Buffer& buffer) {
+             return buffer.space == BufferSpace::shared && buffer.value == id;
+           });
   }
   std::string tile_array(InstId id) const { return (is_near(id) ? "near" : "v") + str(id); }
   std::string vector_place(InstId id) const {

@@ -244,6 +244,7 @@ SINTER_DECL void BinSort::find_runs() {
   w.line("run_begin[threadIdx.x] = before;");
   w.line("run_from[threadIdx.x] = (unsigned)of * " + str(tile) + "u + (run & 0xffffu) - before;");
   w.close();
+  w.line("__syncthreads();");  // sums of warps are written again for the next tiles, though these may have no values
 }
 
 /// Values of the chunk, and their keys within the bin. A value's run is the last one that begins before it or with it.
