@@ -7,7 +7,17 @@ if("CXX" IN_LIST sinter_languages AND NOT TARGET sinter_from_headers)
   target_compile_definitions(sinter_from_headers PRIVATE SINTER_SEPARATE_COMPILATION)
   target_link_libraries(sinter_from_headers PRIVATE sinter::inline)
   sinter_static_library(sinter_from_headers)
+  # The project's warnings, -Werror and checkers are for its own files, and so are its -ffast-math and its unity builds.
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    target_compile_options(sinter_from_headers PRIVATE -w -fno-fast-math)
+  endif()
+  set_target_properties(sinter_from_headers PROPERTIES UNITY_BUILD OFF CXX_CLANG_TIDY "" CXX_CPPCHECK "" CXX_CPPLINT ""
+    CXX_INCLUDE_WHAT_YOU_USE "")
 endif()
-if(TARGET sinter_from_headers)
+if(NOT TARGET sinter_from_headers)
+  # A link item with '::' that is no target stops CMake's generation with its name, and the name says what to do.
+  set_property(TARGET sinter::sinter APPEND PROPERTY INTERFACE_LINK_LIBRARIES
+    "sinter::sinter::needs_the_language_CXX_where_find_package_is_called")
+else()
   set_property(TARGET sinter::sinter APPEND PROPERTY INTERFACE_LINK_LIBRARIES sinter_from_headers)
 endif()

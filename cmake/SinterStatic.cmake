@@ -1,6 +1,10 @@
 # What makes a static library of Sinter's definitions: here, and in projects that compile them from the headers.
 function(sinter_static_library target)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME sinter POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
+  foreach(configuration IN LISTS CMAKE_CONFIGURATION_TYPES CMAKE_BUILD_TYPE)   # its name is an option of the linker, below
+    string(TOUPPER "${configuration}" configuration)
+    set_property(TARGET ${target} PROPERTY ${configuration}_POSTFIX "")
+  endforeach()
   # A library that hides its own symbols keeps its copy of Sinter to itself: with some functions hidden and some replaced by
   # another library's, two copies would be half mixed.
   target_link_options(${target} INTERFACE

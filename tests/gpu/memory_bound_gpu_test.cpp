@@ -107,7 +107,7 @@ TEST_CASE("windows of padded images have the bits of the CPU") {
   for (const DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16})
     for (const auto& [name, function] : rows) {
       Tensor x = randn({3, 5, 37, 70}).to(Device::cpu()).to(dtype);
-      x = where(arange(70) == 13, NAN, x);
+      x = where(arange(70, {.device = Device::cpu()}) == 13, NAN, x);
       INFO(name << " of " << sinter::name(dtype));
       const auto there = jit::compile(function)(x.to(gpu)).to(Device::cpu()), here = jit::compile(function)(x);
       CHECK(all_equal(there.to(DType::f64), here.to(DType::f64)));

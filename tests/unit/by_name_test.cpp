@@ -68,7 +68,7 @@ const std::vector<Reason>& reasons() {
   static const std::vector<Reason> list{
       {"its result is bool", {"all", "any"}},
       {"its result is a position or a count",
-       {"argmax", "argmin", "element_count", "extent", "lu_permutation", "nonzero", "searchsorted"}},
+       {"argmax", "argmin", "element_count", "extent", "lu_permutation", "nonzero", "searchsorted", "window_argmax"}},
       {"its result is a whole number", {"frexp_exponent", "gcd", "integer_matmul_rows"}},
       {"of positions", {"one_hot"}},
       {"no operands", {"empty", "full", "iota"}},
@@ -95,7 +95,9 @@ std::string derivative_of(const OpSignature& op) {
 const std::vector<Reason>& result_dtypes() {
   static const std::vector<Reason> list{
       {"bool", {"all", "any"}},
-      {"i64", {"argmax", "argmin", "extent", "lu_permutation", "nonzero", "random_bits", "searchsorted", "unique"}},
+      {"i64",
+       {"argmax", "argmin", "extent", "lu_permutation", "nonzero", "random_bits", "searchsorted", "unique",
+        "window_argmax"}},
       {"i64, u64 of u64", {"gcd"}},
       {"i32", {"integer_matmul_rows"}},
       {"f64", {"bessel", "binomial_sample", "gamma_sample", "gamma_slope", "incomplete_gamma", "poisson_sample"}},

@@ -231,3 +231,34 @@ TEST_CASE("kinds at edges: the largest of whole numbers in windows") {
   CHECK_THROWS_AS(max_pool1d(ones({1, 1, 4}, {.dtype = DType::bool_}), {.size = 2}), DTypeError);
   CHECK_THROWS_AS(avg_pool1d(ones({1, 1, 4}, {.dtype = DType::i32}), {.size = 2}), DTypeError);
 }
+
+TEST_CASE("kinds at edges: places in windows of f16 and bf16 are those of rounded numbers") {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    INFO(name(dtype));
+    // The first three sums are one number of f16, and of bf16.
+    const Tensor v = full({1, 1, 4}, 1, {.dtype = dtype}),
+                 d = reshape(tensor({1e-4f, 2e-4f, 3e-4f, 0.f}), {1, 1, 4}).to(dtype);
+    const auto places = [](Tensor x, Tensor y) { return max_pool1d_with_indices(x + y, {.size = 4}).indices; };
+    const auto slope = [&](Tensor x) { return sum(max_pool1d(x + d, {.size = 4})); };
+    for (const char* back_end : back_ends) {
+      INFO("back end '" << back_end << "'");
+      CHECK(item<std::int64_t>(jit::compile(places, {.backend = back_end})(v, d)) == 0);
+      CHECK(doubles(jit::compile(jit::grad(slope), {.backend = back_end})(v)) == std::vector<double>{1, 0, 0, 0});
+    }
+  }
+}
+
+TEST_CASE("kinds at edges: axes by name in any order, counted from the end, and none") {
+  const Tensor x = reshape(tensor({1.f, 9.f, 3.f, 4.f, 5.f, 6.f}), {1, 2, 3});
+  for (const char* axes : {"axes=[1, 2]", "axes=[2, 1]", "axes=[-1, -2]"})
+    for (const char* op : {"window_max", "amax"}) {
+      INFO(op << " with " << axes);
+      const auto f = [&](Tensor v) { return sum(call(op, {v}, axes)[0]); };
+      CHECK(item<float>(f(x)) == 9);
+      CHECK(doubles(jit::grad(f)(x)) == std::vector<double>{0, 1, 0, 0, 0, 0});
+    }
+  const auto last = [](Tensor v) { return sum(call("amin", {v}, "axes=[-1]")[0]); };
+  CHECK(doubles(jit::grad(last)(x)) == std::vector<double>{1, 0, 0, 1, 0, 0});
+  const auto none = [](Tensor v) { return sum(call("window_max", {v}, "axes=[]")[0]); };
+  CHECK(doubles(jit::grad(none)(x)) == std::vector<double>(6, 1));
+}

@@ -225,6 +225,8 @@ const Row rows[] = {
     {Op::vpermps, binary_4, wide_lengths, true},
     {Op::vpermpd, binary_8, wide_lengths, true},
     {Op::vpermq, "v v i|v m i", wide_lengths, true},
+    {Op::vpternlogd, "v v v i|v v m i|v v m4 i", all_lengths, true},
+    {Op::vpternlogq, "v v v i|v v m i|v v m8 i", all_lengths, true},
     {Op::vblendps, "v v v i|v v m i", x_or_y},
     {Op::vblendpd, "v v v i|v v m i", x_or_y},
     {Op::kmovw, "k k|k m2|m2 k|k r4|r4 k", 1},

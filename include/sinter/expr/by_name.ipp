@@ -116,6 +116,9 @@ SINTER_DECL std::vector<Tensor> call(std::string_view name, std::span<const In> 
         std::string(name) + " takes " + std::to_string(op.arity) + " inputs, not " + std::to_string(inputs.size()),
         where);
   Attrs attrs = parse_attributes(op, attributes, where);
+  if (op.kind == OpKind::reduction && !inputs.empty())
+    for (std::int64_t& axis : attrs.axes)
+      if (axis < 0) axis += inputs[0].tensor()->type.shape.rank();  // wrong ones stay negative, and are told of
   std::vector<Leaf> leaves;
   for (const In& input : inputs) leaves.push_back(input.leaf);
   std::vector<Tensor> results;

@@ -215,9 +215,9 @@ inline Val largest_in_windows(Val seen, const IntVector& axes) {
 /// Is the sum of the places in halves, each axis by itself, the sum as any other axes are reduced? Along an outer axis
 /// two lanes take turns in a sum: of up to four places that is the order of halves.
 inline bool adds_in_halves(Val seen, const IntVector& axes) {
-  return has_few_places(seen, axes) && std::all_of(axes.begin(), axes.end() - 1, [&](std::int64_t axis) {
-           return seen.shape()[static_cast<int>(axis)].value() <= 4;
-         });
+  return !axes.empty() && has_few_places(seen, axes) &&
+         std::all_of(axes.begin(), axes.end() - 1,
+                     [&](std::int64_t axis) { return seen.shape()[static_cast<int>(axis)].value() <= 4; });
 }
 
 /// A dtype that tells so many places apart, as wide as values are computed: f16 and bf16 round those from 2049 and 257
@@ -264,6 +264,8 @@ inline Val place_of_largest(Val seen, const IntVector& axes) {
     for (std::int64_t place = 1; place < count; ++place) {
       const Val value = at_place(seen, axes, place);
       Val is_better = gt(value, best);
+      // Rounded to their dtype, as they would be in memory, halves may be equal that are not as they are computed.
+      if (is_half(seen.dtype())) is_better = logical_and(is_better, ne(value, best));
       if (may_be_nan)
         is_better = logical_or(is_better, logical_not(le(value, std::numeric_limits<double>::infinity())));
       best = where(is_better, value, best);
@@ -392,6 +394,7 @@ SINTER_DECL Val WindowMax::decompose(const DecomposeArgs& args) {
 SINTER_DECL ValList WindowMax::vjp(const VjpArgs& a) {
   const Val seen = a.in[0];
   const IntVector axes = ops_detail::ascending_axes(a.attrs.axes, seen.rank());
+  if (axes.empty()) return {a.dout};
   const DType dtype = ops_detail::place_dtype(seen.dtype(), ops_detail::count_of_places(seen, axes));
   const Val chosen = cast(apply(op_info<WindowArgmax>, {seen}, Attrs{.axes = axes}), dtype);
   const Val is_chosen = eq(ops_detail::numbers_of_places(seen, axes, dtype), unreduce(chosen, axes, seen.shape()));
