@@ -4,8 +4,8 @@
 #include "../checks.hpp"
 #include "../plan_harness.hpp"
 #include "../sample.hpp"
+#include "x86_whole_cases.hpp"
 
-#include <sinter/base/threads.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/runtime/following_steps.hpp>
@@ -15,7 +15,6 @@
 
 #ifndef SINTER_NO_X86
 #include <functional>
-#include <optional>
 #include <vector>
 
 using namespace sinter;
@@ -120,12 +119,6 @@ bool becomes_one(const Plan& plan) {
   return runtime_detail::followed_launch(plan, 0, *launch, {}, use_of) != nullptr;
 }
 
-std::vector<x86::Isa> isas() {
-  const std::optional<x86::Isa> best = x86::detect_isa();
-  if (!best) return {};
-  return *best == x86::Isa::avx512 ? std::vector{x86::Isa::avx2, x86::Isa::avx512} : std::vector{x86::Isa::avx2};
-}
-
 /// Everything else being equal, nothing follows.
 PlanOptions apart(PlanOptions options) {
   options.epilogues = false;
@@ -141,7 +134,7 @@ TEST_CASE("what follows a convolution runs with it, bit by bit as by itself") {
       if (!is_in_sample(i++)) continue;
       const Graph graph = graph_of(layer, tail);
       const auto inputs = random_inputs(graph);
-      for (const x86::Isa isa : isas()) {
+      for (const x86::Isa isa : isas_in_use()) {
         INFO(layer.name << "; " << tail.name << "; " << (isa == x86::Isa::avx2 ? "avx2" : "avx512"));
         x86::X86Backend backend(isa);
         const auto plan = build_plan(graph, fused({&backend, reference()})),
@@ -157,21 +150,10 @@ TEST_CASE("what follows a convolution runs with it, bit by bit as by itself") {
 }
 
 TEST_CASE("what follows a convolution does not depend on the number of threads") {
-  const int before = thread_count();
   for (const Layer& layer : layers()) {
-    const Graph graph = graph_of(layer, tails()[2]);
-    const auto inputs = random_inputs(graph);
     INFO(layer.name);
-    std::vector<oracle::Array> wanted;
-    for (const int threads : {1, 3}) {
-      set_thread_count(threads);
-      x86::X86Backend backend(isas().front());
-      const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
-      if (threads == 1) wanted = found;
-      else CHECK(found[0].data == wanted[0].data);
-    }
+    check_bits_of_threads(graph_of(layer, tails()[2]));
   }
-  set_thread_count(before);
 }
 
 TEST_CASE("what reads a convolution's result otherwise, or beside others, stays apart") {
@@ -187,7 +169,7 @@ TEST_CASE("what reads a convolution's result otherwise, or beside others, stays 
       INFO(layer.name << "; " << tail.name);
       const Graph graph = graph_of(layer, tail);
       const auto inputs = random_inputs(graph);
-      x86::X86Backend backend(isas().front());
+      x86::X86Backend backend(isas_in_use().front());
       const auto plan = build_plan(graph, fused({&backend, reference()}));
       CHECK_FALSE(becomes_one(*plan));
       const auto found = run(*plan, inputs),
@@ -210,7 +192,7 @@ TEST_CASE("convolutions in a row, with their images added to their results") {
     for (int i = 0; i < 4; ++i) x = sigmoid(apply(op_info<ops::Convolution>, {x, weight}, layer.attrs()) + x) * 0.5 + x;
     const Graph graph = builder.finish(std::span(&x.value, 1));
     const auto inputs = random_inputs(graph);
-    x86::X86Backend backend(isas().front());
+    x86::X86Backend backend(isas_in_use().front());
     const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs),
                wanted = run(*build_plan(graph, apart(fused({&backend, reference()}))), inputs);
     CHECK(found[0].data == wanted[0].data);
@@ -234,7 +216,7 @@ TEST_CASE("what follows a convolution does not write over the image") {
     const Val out = convolved(first) + convolved(second);
     const Graph graph = builder.finish(std::span(&out.value, 1));
     const auto inputs = random_inputs(graph);
-    x86::X86Backend backend(isas().front());
+    x86::X86Backend backend(isas_in_use().front());
     const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs),
                wanted = run(*build_plan(graph, apart(fused({&backend, reference()}))), inputs);
     CHECK(found[0].data == wanted[0].data);
@@ -250,7 +232,7 @@ TEST_CASE("a convolution and what follows it are watched as two steps") {
   };
   const Graph graph = graph_of(layers()[0], tails()[1]);
   const auto inputs = random_inputs(graph);
-  x86::X86Backend backend(isas().front());
+  x86::X86Backend backend(isas_in_use().front());
   const auto plan = build_plan(graph, fused({&backend, reference()}));
   CHECK(becomes_one(*plan));
   const auto wanted = run(*plan, inputs);

@@ -4,8 +4,8 @@
 #include "../checks.hpp"
 #include "../plan_harness.hpp"
 #include "../sample.hpp"
+#include "x86_whole_cases.hpp"
 
-#include <sinter/base/threads.hpp>
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
 #include <sinter/passes/decompose.hpp>
@@ -14,7 +14,6 @@
 
 #ifndef SINTER_NO_X86
 #include <limits>
-#include <optional>
 #include <random>
 
 using namespace sinter;
@@ -79,12 +78,6 @@ struct Problem {
   }
 };
 
-std::vector<x86::Isa> isas() {
-  const std::optional<x86::Isa> best = x86::detect_isa();
-  if (!best) return {};
-  return *best == x86::Isa::avx512 ? std::vector{x86::Isa::avx2, x86::Isa::avx512} : std::vector{x86::Isa::avx2};
-}
-
 /// Is it one step of the back end's?
 bool is_whole(const Plan& plan) { return kinds(plan) == "host" && plan.steps()[0].backend == "x86"; }
 
@@ -107,7 +100,7 @@ TEST_CASE("gradients of convolutions by images have the values of what they are 
   for (std::size_t i = 0; i < 24; ++i) {
     const Problem problem(random, i % 3 == 0);
     if (!is_in_sample(i)) continue;
-    for (const x86::Isa isa : isas()) {
+    for (const x86::Isa isa : isas_in_use()) {
       x86::X86Backend backend(isa);
       const Graph graph = problem.gradient(By::image);
       const bool is_made = is_whole(*build_plan(graph, fused({&backend, reference()})));
@@ -125,7 +118,7 @@ TEST_CASE("gradients of convolutions of one channel in each group by their weigh
   for (std::size_t i = 0; i < 16; ++i) {
     const Problem problem(random, true);
     if (!is_in_sample(i)) continue;
-    for (const x86::Isa isa : isas()) {
+    for (const x86::Isa isa : isas_in_use()) {
       x86::X86Backend backend(isa);
       const Graph graph = problem.gradient(By::weight);
       CHECK(is_whole(*build_plan(graph, fused({&backend, reference()}))));
@@ -148,7 +141,7 @@ TEST_CASE("long sums of gradients by weights of one channel are added up in doub
   auto inputs = random_inputs(graph);
   for (auto& number : inputs[0].data) number = static_cast<float>(number * 0.1 + 1);
   for (auto& number : inputs[1].data) number = static_cast<float>(number * 0.1 + 1);
-  x86::X86Backend backend(isas().front());
+  x86::X86Backend backend(isas_in_use().front());
   const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
   CHECK(difference(found[0], oracle::evaluate(graph, inputs)[0], 5e-7) == "");
 }
@@ -168,7 +161,7 @@ TEST_CASE("gradients by weights of one channel add up long lines in double, too"
   auto inputs = random_inputs(graph);
   for (auto& number : inputs[0].data) number = 0.1f;
   for (auto& number : inputs[1].data) number = 1;
-  for (const x86::Isa isa : isas()) {
+  for (const x86::Isa isa : isas_in_use()) {
     x86::X86Backend backend(isa);
     const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
     const double all = 0.1f * static_cast<double>(line), inside = 0.1f * static_cast<double>(line - 1);
@@ -191,7 +184,7 @@ TEST_CASE("gradients of no images are empty, or zeros") {
       problem.stride = problem.dilation = {1, 1};
       const Graph graph = problem.gradient(by);
       const auto inputs = random_inputs(graph);
-      for (const x86::Isa isa : isas()) {
+      for (const x86::Isa isa : isas_in_use()) {
         x86::X86Backend backend(isa);
         const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
         CHECK(found[0].data.size() == (by == By::image ? 0 : static_cast<std::size_t>(6 * 3 / groups * 9)));
@@ -215,7 +208,7 @@ TEST_CASE("what no window sees does not reach gradients") {
   auto inputs = random_inputs(graph);
   for (std::size_t i = 0; i < inputs[0].data.size(); ++i)
     if (i / 22 % 9 == 8 || i % 22 >= 20 || i % 22 % 3 == 2) inputs[0].data[i] = std::numeric_limits<double>::infinity();
-  x86::X86Backend backend(isas().front());
+  x86::X86Backend backend(isas_in_use().front());
   const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
   for (const auto number : found[0].data) CHECK(std::isfinite(static_cast<double>(number)));
   // By the image, what no tap reaches from any position has the gradient 0, whatever the weight.
@@ -228,23 +221,10 @@ TEST_CASE("what no window sees does not reach gradients") {
 }
 
 TEST_CASE("gradients of convolutions do not depend on the number of threads") {
-  const int before = thread_count();
   std::mt19937 random(13);
   for (int i = 0; i < 4; ++i) {
     const Problem problem(random, i % 2 == 0);
-    for (const By by : {By::image, By::weight}) {
-      const Graph graph = problem.gradient(by);
-      const auto inputs = random_inputs(graph);
-      std::vector<oracle::Array> wanted;
-      for (const int threads : {1, 3}) {
-        set_thread_count(threads);
-        x86::X86Backend backend(isas().front());
-        const auto found = run(*build_plan(graph, fused({&backend, reference()})), inputs);
-        if (threads == 1) wanted = found;
-        else CHECK(found[0].data == wanted[0].data);
-      }
-    }
+    for (const By by : {By::image, By::weight}) check_bits_of_threads(problem.gradient(by));
   }
-  set_thread_count(before);
 }
 #endif

@@ -4,6 +4,7 @@
 #include "../checks.hpp"
 #include "../plan_harness.hpp"
 #include "../sample.hpp"
+#include "x86_whole_cases.hpp"
 
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/registry.hpp>
@@ -13,7 +14,6 @@
 
 #ifndef SINTER_NO_X86
 #include <limits>
-#include <optional>
 #include <random>
 
 using namespace sinter;
@@ -84,12 +84,6 @@ struct Problem {
   }
 };
 
-std::vector<x86::Isa> isas() {
-  const std::optional<x86::Isa> best = x86::detect_isa();
-  if (!best) return {};
-  return *best == x86::Isa::avx512 ? std::vector{x86::Isa::avx2, x86::Isa::avx512} : std::vector{x86::Isa::avx2};
-}
-
 enum class Wanted { same_bits, whole, anything };
 
 /// The same elements, bit by bit, whole and decomposed; and those of the oracle, for short sums.
@@ -115,7 +109,7 @@ TEST_CASE("convolutions whole have the bits of the products that they are made o
   for (std::size_t i = 0; i < 36; ++i) {
     const Problem problem(random);
     if (!is_in_sample(i)) continue;
-    for (const x86::Isa isa : isas()) {
+    for (const x86::Isa isa : isas_in_use()) {
       x86::X86Backend backend(isa);
       const bool has_groups = problem.groups > 1, has_one_channel = has_groups && problem.weight[1] == Dim(1),
                  has_one_output = has_groups && problem.weight[0] == Dim(problem.groups);
@@ -129,7 +123,7 @@ TEST_CASE("convolutions whole have the bits of the products that they are made o
 }
 
 TEST_CASE("long sums of convolutions have the bits of products") {
-  for (const x86::Isa isa : isas()) {
+  for (const x86::Isa isa : isas_in_use()) {
     x86::X86Backend backend(isa);
     std::mt19937 random(1);
     Problem problem(random);
@@ -161,7 +155,7 @@ TEST_CASE("convolutions with strides beyond the image, or wide ones of a channel
     problem.groups = x[1].value() / weight[1].value();
     problem.positions = {(x[2].value() + 2 - 5) / stride + 1};
   };
-  for (const x86::Isa isa : isas()) {
+  for (const x86::Isa isa : isas_in_use()) {
     x86::X86Backend backend(isa);
     for (const std::int64_t stride : {std::int64_t{64}, std::int64_t{1} << 30}) {
       with({2, 3, 60}, {4, 3, 3}, stride);
@@ -222,7 +216,7 @@ TEST_CASE("convolutions of small images together, of wide images and of large we
       problem_of(f32, {3, 1030, 2, 2}, {128, 1030, 3, 3}, 1,
                  1),  // the same of several images, beyond a group of blocks
   };
-  for (const x86::Isa isa : isas()) {
+  for (const x86::Isa isa : isas_in_use()) {
     x86::X86Backend backend(isa);
     for (const Problem& problem : problems) check_whole(problem.convolution(), backend, Wanted::same_bits);
   }
@@ -233,13 +227,13 @@ TEST_CASE("depthwise convolutions of all widths and heights") {
   for (const std::int64_t height : {1, 2, 3, 5, 7, 9})
     for (const std::int64_t width : {1, 2, 3, 7, 8, 9, 14, 17, 33}) {
       if (!is_in_sample(i++)) continue;
-      x86::X86Backend backend(isas().front());
+      x86::X86Backend backend(isas_in_use().front());
       const DType dtype = i % 4 == 0 ? DType::f64 : DType::f32;
       const std::int64_t stride = i % 3 == 0 ? 2 : 1, outputs = i % 5 == 0 ? 2 : 1;
       const Problem problem = problem_of(dtype, {2, 3, height, width}, {3 * outputs, 1, 3, 3}, stride, 1);
       check_whole(problem.convolution(), backend, Wanted::whole);
     }
-  x86::X86Backend backend(isas().front());
+  x86::X86Backend backend(isas_in_use().front());
   check_whole(problem_of(DType::f32, {2, 3, 3, 4, 5}, {6, 1, 2, 3, 3}, 1, 1, {1, 1, 1}).convolution(), backend,
               Wanted::whole);
   // With its borders the image would be a hundred times as large.

@@ -115,8 +115,9 @@ struct OpInfo {
   std::string_view body_name(std::size_t i) const;
 };
 
-/// The op of that name, or null. It knows all ops, and whatever they call: only code that reads names at run time (graphs
-/// as text, saved functions, calls by name) may come here, or every program holds linear algebra and Fourier transforms.
+/// The op of that name, or null. It knows all ops, and whatever they call: only code that reads names at run time
+/// (graphs as text, saved functions, calls by name) may come here, or every program holds linear algebra and Fourier
+/// transforms.
 const OpInfo* find_op(std::string_view name);
 
 namespace graph_detail {
