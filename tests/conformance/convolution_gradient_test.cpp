@@ -99,15 +99,15 @@ TEST_CASE("gradients of convolutions by images have the values of what they are 
   std::size_t whole = 0, all = 0;
   for (std::size_t i = 0; i < 24; ++i) {
     const Problem problem(random, i % 3 == 0);
-    if (!is_in_sample(i)) continue;
+    const Graph graph = problem.gradient(By::image);
+    const bool is_run = is_in_sample(i);
     for (const x86::Isa isa : isas_in_use()) {
       x86::X86Backend backend(isa);
-      const Graph graph = problem.gradient(By::image);
       const bool is_made = is_whole(*build_plan(graph, fused({&backend, reference()})));
       whole += is_made;
       ++all;
       const bool is_depthwise = problem.groups > 1 && problem.weight[0] == Dim(problem.groups);
-      check_gradient(graph, backend, is_made && !problem.has_stride() && !is_depthwise);
+      if (is_run) check_gradient(graph, backend, is_made && !problem.has_stride() && !is_depthwise);
     }
   }
   CHECK(2 * whole > all);

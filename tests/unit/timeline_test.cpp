@@ -13,7 +13,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <set>
+#include <shared_mutex>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -165,13 +167,18 @@ TEST_CASE("timeline: names are escaped, and threads write side by side into a fi
   const TemporaryFile file("escaped.json");
   jit::start_trace(file.path);
   { const auto mark = jit::annotate("a \"quoted\" \\ line\nwith \x01 and \xff and <\xc3\xa9>"); }
+  std::shared_mutex is_read;  // a file that grows between two reads of it is torn for its reader, and no fault
   std::vector<std::thread> threads;
   for (int t = 0; t < 4; ++t)
-    threads.emplace_back([t] {
-      for (int i = 0; i < 2000; ++i) const auto mark = jit::annotate("thread " + std::to_string(t));
+    threads.emplace_back([&is_read, t] {
+      for (int i = 0; i < 2000; ++i) {
+        const std::shared_lock lock(is_read);
+        const auto mark = jit::annotate("thread " + std::to_string(t));
+      }
     });
   for (int i = 0; i < 20; ++i) {
     jit::write_trace();
+    const std::unique_lock lock(is_read);
     CHECK_NOTHROW(io::io_detail::parse_json(text_of_file(file.path)));
   }
   for (std::thread& thread : threads) thread.join();
