@@ -7,6 +7,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -22,6 +24,12 @@ GuardPages guard_pages();
 void* guarded_block(std::size_t bytes, GuardPages guards);
 /// `data` and `bytes` are those of guarded_block.
 void free_guarded_block(void* data, std::size_t bytes, GuardPages guards) noexcept;
+
+/// Where pieces of these sizes lie in one guarded block, each against a page that belongs to none; the block's size.
+std::int64_t place_guarded_pieces(std::span<const std::int64_t> bytes, GuardPages guards,
+                                  std::vector<std::int64_t>& offsets);
+/// Makes the pages between the pieces of such a block inaccessible.
+void guard_pieces(void* block, std::span<const std::int64_t> bytes) noexcept;
 
 }  // namespace tensor_detail
 

@@ -4,6 +4,7 @@
 #include <sinter/tensor/guarded_memory.hpp>
 
 #include <sinter/base/error.hpp>
+#include <sinter/base/index.hpp>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -56,6 +57,28 @@ SINTER_DECL void free_guarded_block(void* data, std::size_t bytes, GuardPages gu
   const std::size_t page = page_bytes(), inner = inner_bytes(bytes);
   char* const first = static_cast<char*>(data) - (guards == GuardPages::at_end ? inner - bytes : 0);
   munmap(first - page, inner + 2 * page);
+}
+
+SINTER_DECL std::int64_t place_guarded_pieces(std::span<const std::int64_t> bytes, GuardPages guards,
+                                              std::vector<std::int64_t>& offsets) {
+  const auto page = static_cast<std::int64_t>(page_bytes());
+  std::int64_t at = 0;
+  offsets.clear();
+  for (const std::int64_t size : bytes) {
+    const auto inner = static_cast<std::int64_t>(inner_bytes(as_index(size)));
+    offsets.push_back(at + (guards == GuardPages::at_end ? inner - size : 0));
+    at += inner + page;
+  }
+  return at;  // ends with a page of no piece, so it is a whole number of pages
+}
+
+SINTER_DECL void guard_pieces(void* block, std::span<const std::int64_t> bytes) noexcept {
+  char* at = static_cast<char*>(block);
+  for (const std::int64_t size : bytes) {
+    at += inner_bytes(as_index(size));
+    mprotect(at, page_bytes(), PROT_NONE);
+    at += page_bytes();
+  }
 }
 
 }  // namespace tensor_detail
