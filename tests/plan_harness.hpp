@@ -14,6 +14,7 @@
 #include <sinter/runtime/executor.hpp>
 #include <sinter/tensor/device_memory.hpp>
 
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -30,15 +31,23 @@ inline Backend* reference() {
   return backend;
 }
 
-/// The reference back end under another name, for tests that change what it says of itself.
+/// The reference back end under another name, for tests that change what it says of itself. Each has a key of its own:
+/// what one declined, of which the process keeps a note, another may take.
 struct OtherBackend : Backend {
+  OtherBackend() {
+    static std::atomic<int> made{0};
+    key_ = "other " + std::to_string(made++);
+  }
   std::string_view name() const override { return "other"; }
-  std::string cache_key() const override { return "other"; }
+  std::string cache_key() const override { return key_; }
   Limits limits() const override { return reference()->limits(); }
   std::shared_ptr<const Executable> compile(const Kernel& kernel, const Schedule& schedule,
                                             std::string* why_declined) override {
     return reference()->compile(kernel, schedule, why_declined);
   }
+
+ private:
+  std::string key_;
 };
 
 /// The reference back end, whose products take what computes their operands in.

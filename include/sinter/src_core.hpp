@@ -26,6 +26,7 @@
 #include <sinter/tensor/device_memory.ipp>
 #include <sinter/tensor/dim.ipp>
 #include <sinter/tensor/dtype.ipp>
+#include <sinter/tensor/guarded_memory.ipp>
 #include <sinter/tensor/impl.ipp>
 #include <sinter/tensor/memory_map.ipp>
 #include <sinter/tensor/precision.ipp>

@@ -3,11 +3,11 @@
 // printed).
 #pragma once
 
+#include "guarded_buffer.hpp"
 #include "kernel_random.hpp"
 
 #include <sinter/runtime/backend.hpp>
 
-#include <sys/mman.h>
 #include <unistd.h>
 #include <csignal>
 #include <cstdio>
@@ -17,29 +17,6 @@
 #include <utility>
 
 namespace sinter_test {
-
-/// Memory between two inaccessible pages, the data against one of them.
-class GuardedBuffer {
- public:
-  GuardedBuffer(std::size_t bytes, bool at_end) : page_(static_cast<std::size_t>(sysconf(_SC_PAGESIZE))) {
-    const std::size_t inside = (bytes + page_ - 1) / page_ * page_;
-    total_ = inside + 2 * page_;
-    map_ = static_cast<unsigned char*>(mmap(nullptr, total_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    if (map_ == MAP_FAILED || (inside > 0 && mprotect(map_ + page_, inside, PROT_READ | PROT_WRITE) != 0))
-      throw std::bad_alloc();
-    data_ = map_ + page_ + (at_end ? inside - bytes : 0);
-  }
-  GuardedBuffer(GuardedBuffer&& other) noexcept
-      : page_(other.page_), total_(other.total_), map_(std::exchange(other.map_, nullptr)), data_(other.data_) {}
-  ~GuardedBuffer() {
-    if (map_ != nullptr) munmap(map_, total_);
-  }
-  unsigned char* data() const { return data_; }
-
- private:
-  std::size_t page_, total_;
-  unsigned char *map_, *data_;
-};
 
 /// The operands of a case in memory.
 struct OperandMemory {
@@ -97,20 +74,21 @@ inline OperandMemory make_operands(const KernelCase& test_case) {
     const DType dtype = test_case.kernel.operands[i].dtype;
     const std::int64_t count = elements_of(test_case, i);
     if (const int owner = test_case.data[i].memory_of; owner >= 0) {  // the same accesses, so the same elements
-      memory.buffers.emplace_back(0, true);
+      memory.buffers.emplace_back(0, GuardPages::at_end);
       memory.elements.push_back(count);
       memory.base.push_back(memory.base[static_cast<std::size_t>(owner)]);
       continue;
     }
     Random random(test_case.seed * 1000003 + i);
-    memory.buffers.emplace_back(static_cast<std::size_t>(count * size_of(dtype)), random.chance(70));
+    memory.buffers.emplace_back(static_cast<std::size_t>(count * size_of(dtype)),
+                                random.chance(70) ? GuardPages::at_end : GuardPages::at_start);
     memory.elements.push_back(count);
     memory.base.push_back(memory.buffers.back().data());
     visit_dtype(dtype, [&](auto tag) {
       using T = decltype(tag);
       for (std::int64_t k = 0; k < count; ++k) {
         const T value = random_element<T>(random, test_case.data[i]);
-        std::memcpy(memory.buffers.back().data() + static_cast<std::size_t>(k) * sizeof(T), &value, sizeof(T));
+        std::memcpy(static_cast<T*>(memory.buffers.back().data()) + k, &value, sizeof(T));
       }
     });
   }

@@ -1,6 +1,7 @@
 // Epilogues that micro-kernels run in registers: every primitive they know, on full and partial tiles, with NaN and
 // infinities, output that is input, and what must go the long way instead. Compared with the body done one by one.
 #include "../catch.hpp"
+#include "guarded_buffer.hpp"
 #include "sums_in_order.hpp"
 
 #ifndef SINTER_NO_X86
@@ -168,9 +169,7 @@ struct Case {
     REQUIRE(executable != nullptr);
     auto launch = executable->bind(geometry);
     std::vector<std::vector<T>> out = data;
-    std::vector<void*> operands;
-    for (auto& operand : out) operands.push_back(operand.data());
-    launch->run(operands.data());
+    sinter_test::run_guarded(*launch, kernel, geometry, out, sinter_test::GuardPages::at_end);
     return out;
   }
 };

@@ -1,6 +1,7 @@
 // Contractions on the x86 back end. Products are compared bit for bit with std::fma in the order that a Kernel
 // promises; so ISA, tile, packing and threads cannot change a result unnoticed.
 #include "../catch.hpp"
+#include "guarded_buffer.hpp"
 #include "sums_in_order.hpp"
 
 #ifndef SINTER_NO_X86
@@ -206,11 +207,9 @@ struct Case {
     REQUIRE(executable != nullptr);
     std::unique_ptr<Launch> launch = executable->bind(geometry);
     std::vector<std::vector<T>> out;
-    for (int round = 0; round < 2; ++round) {  // a Launch runs any number of times
-      out = data;
-      std::vector<void*> operands;
-      for (auto& operand : out) operands.push_back(operand.data());
-      launch->run(operands.data());
+    for (const auto guards : {sinter_test::GuardPages::at_start, sinter_test::GuardPages::at_end}) {
+      out = data;  // a Launch runs any number of times
+      sinter_test::run_guarded(*launch, kernel, geometry, out, guards);
     }
     return out;
   }

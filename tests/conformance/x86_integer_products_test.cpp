@@ -1,5 +1,6 @@
 // Integer products on the x86 back end, by each of its units.
 #include "../plan_harness.hpp"
+#include "guarded_buffer.hpp"
 
 #include "../catch.hpp"
 
@@ -55,16 +56,19 @@ void check_integers(Isa isa, ProductUnit unit) {
           }
         const std::unique_ptr<Launch> launch = make(Attrs(), types);
         launch->prepare();
-        void* operands[] = {a.data(), b.data(), found.data()};
-        launch->run(operands);
+        sinter_test::GuardedOperands operands(sinter_test::GuardPages::at_end);
+        operands.add(std::span(a));
+        operands.add(std::span(b));
+        operands.add(std::span(found));
+        operands.run(*launch);
         CHECK(found == wanted);
-        launch->run(operands);  // on memory that is there
+        operands.run(*launch);  // on memory that is there
         CHECK(found == wanted);
         const std::unique_ptr<Launch> keeping = make(Attrs().with(lasting_operands, 2), types);
         keeping->prepare();
         for (int run = 0; run < 2; ++run) {
           std::fill(found.begin(), found.end(), 77);
-          keeping->run(operands);
+          operands.run(*keeping);
           CHECK(found == wanted);
         }
       }

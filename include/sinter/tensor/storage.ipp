@@ -10,6 +10,7 @@
 #include <sinter/base/json_text.hpp>
 #include <sinter/base/timeline.hpp>
 #include <sinter/tensor/device_memory.hpp>
+#include <sinter/tensor/guarded_memory.hpp>
 
 #include <sys/mman.h>
 
@@ -30,6 +31,7 @@ inline constexpr std::size_t alignment = 64;
 inline constexpr std::uint32_t size_classes = 160;
 inline constexpr std::uint32_t foreign_class = 0xFFFFFFFF;
 inline constexpr std::uint32_t device_class = 0xFFFFFFFE;
+inline constexpr std::uint32_t guarded_class = 0xFFFFFFFD;  // the lowest that is no size
 inline constexpr std::size_t thread_cache_bytes = std::size_t{64} << 20;
 inline constexpr std::size_t thread_cache_entries = 128;  // per class
 
@@ -216,10 +218,9 @@ struct StorageAccess {
 #endif
     return data;
   }
-  static Storage* take_from_system(std::uint32_t size_class) {
-    using namespace tensor_detail;
-    Pool& pool = Pool::instance();
-    auto bytes = static_cast<std::int64_t>(class_bytes(size_class));
+  /// Throws OutOfMemory where `bytes` more are past the limit, although nothing is cached any more.
+  static void keep_limit(std::int64_t bytes) {
+    tensor_detail::Pool& pool = tensor_detail::Pool::instance();
     auto exceeds = [&](std::int64_t limit) { return limit > 0 && pool.held.load() + bytes > limit; };
     if (exceeds(pool.limit.load())) {
       flush_thread();
@@ -231,22 +232,47 @@ struct StorageAccess {
           explained("the limit of " + std::to_string(pool.limit.load()) + " bytes is reached (" +
                         std::to_string(pool.held.load()) + " in use); free tensors or raise set_memory_limit",
                     Device::cpu()));
-    void* data = from_system(class_bytes(size_class));
-    if (data == nullptr) {
-      flush_thread();
-      flush_global();
-      data = from_system(class_bytes(size_class));
-    }
-    if (data == nullptr)
-      throw OutOfMemory("cpu", static_cast<std::uint64_t>(bytes),
-                        explained("the system has no memory left", Device::cpu()));
+  }
+  /// Of memory that the system gave; null: it has none left.
+  static Storage* made_of(void* data, std::size_t bytes, std::uint32_t size_class) {
+    tensor_detail::Pool& pool = tensor_detail::Pool::instance();
+    if (data == nullptr) throw OutOfMemory("cpu", bytes, explained("the system has no memory left", Device::cpu()));
     pool.system_calls.fetch_add(1, std::memory_order_relaxed);
-    pool.held.fetch_add(bytes, std::memory_order_relaxed);
+    pool.held.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed);
     auto* storage = new Storage;
     storage->data_ = data;
     storage->size_class_ = size_class;
-    list(storage, class_bytes(size_class));
+    list(storage, bytes);
     return storage;
+  }
+  static Storage* take_from_system(std::uint32_t size_class) {
+    const std::size_t bytes = tensor_detail::class_bytes(size_class);
+    keep_limit(static_cast<std::int64_t>(bytes));
+    void* data = from_system(bytes);
+    if (data == nullptr) {
+      flush_thread();
+      flush_global();
+      data = from_system(bytes);
+    }
+    return made_of(data, bytes, size_class);
+  }
+  /// Under SINTER_GUARD_PAGES: as large as it was asked for, and never cached.
+  static Storage* take_guarded(std::size_t bytes, tensor_detail::GuardPages guards) {
+    tensor_detail::Pool& pool = tensor_detail::Pool::instance();
+    keep_limit(static_cast<std::int64_t>(bytes));
+    Storage* storage = made_of(tensor_detail::guarded_block(bytes, guards), bytes, tensor_detail::guarded_class);
+    storage->bytes_ = bytes;
+    pool.allocations.fetch_add(1, std::memory_order_relaxed);
+    raise_peak(pool, pool.in_use.fetch_add(static_cast<std::int64_t>(bytes)) + static_cast<std::int64_t>(bytes));
+    return storage;
+  }
+  static void free_guarded(Storage* storage) noexcept {
+    tensor_detail::Pool& pool = tensor_detail::Pool::instance();
+    pool.in_use.fetch_sub(static_cast<std::int64_t>(storage->bytes_), std::memory_order_relaxed);
+    pool.held.fetch_sub(static_cast<std::int64_t>(storage->bytes_), std::memory_order_relaxed);
+    if (storage->listed_bytes_ > 0) tensor_detail::forget_block(*storage);
+    tensor_detail::free_guarded_block(storage->data_, storage->bytes_, tensor_detail::guard_pages());
+    delete storage;
   }
   static DeviceBlock block_of(std::size_t bytes, Device device) {
     DeviceMemory& memory = device_memory(device, "Storage");
@@ -313,7 +339,11 @@ SINTER_DECL Ref<Storage> Storage::allocate(std::size_t bytes, Device device) {
   if (bytes > (std::size_t{1} << 44))
     throw OutOfMemory("cpu", bytes, StorageAccess::explained("the size is beyond what any machine has", device));
   ThreadCache& cache = thread_cache();
-  if (SINTER_UNLIKELY(!cache.is_armed)) StorageAccess::arm(cache);
+  if (SINTER_UNLIKELY(!cache.is_armed)) {  // always, where guards are on
+    if (const GuardPages guards = guard_pages(); guards != GuardPages::none)
+      return Ref<Storage>::adopt(StorageAccess::take_guarded(bytes, guards));
+    StorageAccess::arm(cache);
+  }
   std::uint32_t size_class = class_of(bytes);
   Storage* storage = StorageAccess::take_cached(cache, size_class);
   if (storage == nullptr) storage = StorageAccess::take_from_system(size_class);
@@ -356,9 +386,11 @@ SINTER_DECL Ref<Storage> Storage::wrap(void* data, std::size_t bytes, std::share
 }
 
 SINTER_DECL void Storage::destroy(Storage* storage) noexcept {
-  if (SINTER_UNLIKELY(storage->size_class_ == tensor_detail::foreign_class)) StorageAccess::free_foreign(storage);
-  else if (SINTER_UNLIKELY(storage->size_class_ == tensor_detail::device_class)) StorageAccess::free_on_device(storage);
-  else StorageAccess::give_back(storage);
+  using namespace tensor_detail;
+  if (SINTER_LIKELY(storage->size_class_ < guarded_class)) StorageAccess::give_back(storage);
+  else if (storage->size_class_ == foreign_class) StorageAccess::free_foreign(storage);
+  else if (storage->size_class_ == device_class) StorageAccess::free_on_device(storage);
+  else StorageAccess::free_guarded(storage);
 }
 
 SINTER_DECL MemoryStats memory_stats(Device device) {
