@@ -4,11 +4,13 @@
 
 #include <sinter/graph/parse.hpp>
 #include <sinter/sinter.hpp>
+#include <sinter/tuning.hpp>
 
 #include <algorithm>
 #include <atomic>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 
 using namespace sinter;
 
@@ -56,6 +58,30 @@ TEST_CASE("backends: eager keeps the traced operations, aot_eager runs the passe
   CHECK(aot.stats().kernels > fused.stats().kernels);
   CHECK(fused.stats().kernels == 1);
   CHECK(has(eager.explain(ones({3})).text(), "[reference]") == has(aot.explain(ones({3})).text(), "[reference]"));
+}
+
+TEST_CASE("backends: those without passes run what has a derivative of its own, in regions and branches too") {
+  const Tensor x = tensor({0.5f, -1.f, 2.f});
+  auto block = [](Tensor v) { return Tensor(tanh(v) * v); };
+  auto kept = jit::checkpoint(block);
+  auto body = [&](Tensor v) {
+    Tensor branch = jit::cond(sum(v) > 0, kept, block, v);
+    return std::tuple{kept(v), jit::region(kept)(v), branch, jit::grad([&](Tensor u) { return sum(kept(u)); })(v)};
+  };
+  const auto [value, region, branch, gradient] = jit::compile(body)(x);
+  for (const char* name : {"eager", "aot_eager", "reference", ""}) {
+    INFO(name);
+    for (const jit::Mode mode : {jit::Mode::default_, jit::Mode::background}) {
+      if (mode == jit::Mode::background && *name != '\0') continue;
+      auto f = jit::compile(body, {.mode = mode, .backend = name});
+      const auto [v, r, b, g] = f(x);
+      CHECK(allclose(v, value));
+      CHECK(allclose(r, region));
+      CHECK(allclose(b, branch));
+      CHECK(allclose(g, gradient));
+    }
+  }
+  jit::wait_for_background();
 }
 
 TEST_CASE("backends: a registered one gets the graph and the values, and serves the calls") {

@@ -62,3 +62,22 @@ TEST_CASE("the eager back end takes composites inside of bodies") {
     CHECK(floats(region(x))[9] == 4);
   }
 }
+
+TEST_CASE("dims: an extent that is 1 is stretched, also where its symbol is a quotient of another one") {
+  const Tensor a = arange(7).to(DType::f32), x = arange(4).to(DType::f32) + 1, y = arange(7).to(DType::f32) * 10;
+  auto body = [](Tensor a, Tensor x, Tensor y) {
+    Tensor products = a(slice({}, {}, 2)) * x;           // (extent of a + 1) / 2 is that of x
+    Tensor column = softmax(unfold(x, 0, 3, 2).t(), 0);  // [3, 1] for 3 and 4 elements of x
+    return std::tuple{products, Tensor(column + y), sum(column + y, -1)};
+  };
+  const auto [products, sums, rows] = body(a, x, y);
+  for (const bool fuse : {true, false}) {
+    auto f = jit::compile(body, {.dynamic = jit::Dynamic::always, .fuse = fuse});
+    const auto [p, q, r] = f(a, x, y);
+    CHECK(allclose(p, products));
+    CHECK(allclose(q, sums));
+    CHECK(allclose(r, rows));
+    const Tensor b = arange(9).to(DType::f32), z = arange(5).to(DType::f32);
+    CHECK(allclose(std::get<0>(f(b, z, ones({2}))), std::get<0>(body(b, z, ones({2})))));  // two columns beside two
+  }
+}

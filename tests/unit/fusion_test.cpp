@@ -562,3 +562,17 @@ TEST_CASE("the same view of two views is two accesses, two views of the same pla
   CHECK(plan->steps().size() == 2);
   for (const PlanStep& step : plan->steps()) CHECK(step.kernel.accesses.size() <= 3);
 }
+
+TEST_CASE("a product that its epilogue does not need leaves a pointwise kernel", "[fusion]") {
+  for (const std::string graph_text :
+       {"graph(%x: f64[4, 5], %y: f64[5, 3]) { %m = matmul(%x, %y) %i = cast(%m) {dtype=i32} return isfinite(%i) }",
+        "graph(%x: i32[4, 5], %y: i32[5, 3]) { %m = matmul(%x, %y) %t = permute(%m) {axes=[1, 0]} return isnan(%t) }",
+        "graph(%x: f32[7, 4, 1, 1], %y: f32[7, 4, 1, 1]) { %n = neg(%x) %m = matmul(%n, %y) %i = cast(%m) {dtype=i64} "
+        "%f = isfinite(%i) %w = where(%f, %x, %y) return %w }"}) {
+    const Graph graph = parse_graph(graph_text);
+    for (const auto& plan : {build_plan(graph, fused()), build_plan(graph, op_by_op())}) {
+      INFO(plan->text());
+      CHECK(first_difference(*plan, graph, random_inputs(graph)) == "");
+    }
+  }
+}

@@ -11,7 +11,9 @@
 #include <sinter/expr/host.hpp>
 #include <sinter/jit/call/execute.hpp>
 #include <sinter/passes/complex.hpp>
+#include <sinter/passes/dce.hpp>
 #include <sinter/passes/decompose.hpp>
+#include <sinter/passes/drop_derivatives.hpp>
 #include <sinter/passes/pipeline.hpp>
 #include <sinter/runtime/executor.hpp>
 #include <sinter/tensor/device_memory.hpp>
@@ -247,9 +249,10 @@ SINTER_DECL void set_fake_device(DeviceKind kind, DeviceMemory& memory, std::spa
   for (std::size_t i = 0; i < backends.size(); ++i) fake.backends[i] = backends[i];
 }
 
-/// Kernels are made of primitive operations on real numbers only, in sub-graphs as well.
+/// Kernels are made of primitive operations on real numbers only, in sub-graphs as well; nobody differentiates them.
 inline Graph decompose_all(const Graph& graph) {
-  return Decompose{}(map_bodies(ComplexToPairs{}(graph), [](const std::shared_ptr<const Graph>& body) {
+  const Graph real = ComplexToPairs{}(Dce{}(DropDerivatives{}(graph)));
+  return Decompose{}(map_bodies(real, [](const std::shared_ptr<const Graph>& body) {
     return std::make_shared<const Graph>(decompose_all(*body));
   }));
 }

@@ -366,6 +366,7 @@ class KernelWriter {
   /// The draft's instructions that are one number of the plan, used only as a float.
   std::vector<std::uint8_t> find_float_numbers(const std::vector<Inst>& body, const std::vector<Store>& stores) const;
   ScalarValue position(const DraftAccess& flat);
+  void drop_unread_product();
   /// An axis that runs from its end has strides of the other sign, and begins where it ended.
   bool runs_backwards(std::size_t axis) const { return choice_.is_reversed && choice_.axes[axis].is_reduced; }
   Dim stride_along(const DraftAccess& from, std::size_t axis) const {
@@ -473,6 +474,16 @@ SINTER_DECL ScalarValue KernelWriter::position(const DraftAccess& from) {
   return sum;
 }
 
+/// A product that the scalar rules found unneeded (isfinite of integers is true) leaves a pointwise kernel.
+SINTER_DECL void KernelWriter::drop_unread_product() {
+  Kernel& kernel = out_.kernel;
+  const auto is_product = [](const Inst& inst) { return inst.prim == Prim::contract; };
+  if (kernel.kind != KernelKind::contraction || std::any_of(kernel.body.begin(), kernel.body.end(), is_product)) return;
+  kernel.kind = KernelKind::pointwise;
+  out_.geometry.extent[kernel.axes.size() - 1] = Dim(1);  // the contracted axis, along which nothing is read any more
+  kernel.axes.pop_back();
+}
+
 SINTER_DECL LoweredKernel KernelWriter::run() {
   Kernel& kernel = out_.kernel;
   kernel.kind = choice_.kind;
@@ -505,6 +516,7 @@ SINTER_DECL LoweredKernel KernelWriter::run() {
   remove_dead(kernel.body, kernel.stores);
   kernel.folds = draft_.folds;
   remove_unused_folds(kernel.body, kernel.folds);
+  drop_unread_product();
   verify(kernel);
   return std::move(out_);
 }

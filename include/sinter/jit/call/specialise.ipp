@@ -24,6 +24,11 @@ inline std::vector<Dim> identity_symbols(std::size_t count) {
 
 inline bool is_true_equality(const DimGuard& guard) { return guard.relation != DimRelation::less && guard.outcome; }
 
+/// That a symbol is a number.
+inline bool is_number_of_symbol(const DimGuard& guard) {
+  return (guard.lhs.as_symbol() >= 0 && guard.rhs.is_static()) || (guard.rhs.as_symbol() >= 0 && guard.lhs.is_static());
+}
+
 /// a == b solved for one of its symbols, the youngest that allows it: (symbol, expression).
 inline std::optional<std::pair<SymbolId, Dim>> solve_for_symbol(Dim a, Dim b, std::size_t symbols) {
   const Dim difference = a - b;
@@ -80,17 +85,24 @@ SINTER_DECL std::vector<Dim> solve_symbols(GuardSet& guards, std::span<const Arg
   if (divide == Divide::yes) jit_detail::find_divisors(guards, args);
   std::vector<Dim> solution = jit_detail::identity_symbols(count);
   for (std::size_t i = 0; i < count; ++i) solution[i] *= Dim(guards.symbols[i].divisor);
+  auto apply = [&](const DimGuard& guard) {
+    auto solved = jit_detail::solve_for_symbol(guard.lhs.substitute(solution), guard.rhs.substitute(solution), count);
+    if (!solved) return;
+    std::vector<Dim> step = jit_detail::identity_symbols(count);
+    step[solved->first] = solved->second;
+    for (Dim& dim : solution) dim = dim.substitute(step);
+  };
+  // Numbers first: an extent that is 1 must be seen to be 1, or it is not stretched, and a symbol that was replaced by
+  // a quotient can no longer be solved for.
+  for (const DimGuard& guard : guards.dims)
+    if (jit_detail::is_true_equality(guard) && jit_detail::is_number_of_symbol(guard)) apply(guard);
   for (DimGuard& guard : guards.dims) {
-    if (!jit_detail::is_true_equality(guard)) continue;
+    if (!jit_detail::is_true_equality(guard) || jit_detail::is_number_of_symbol(guard)) continue;
     if (guard.lhs.as_symbol() >= 0 && guard.rhs.as_symbol() >= 0) {
       guard.left = static_cast<std::int32_t>(guard.lhs.as_symbol());
       guard.right = static_cast<std::int32_t>(guard.rhs.as_symbol());
     }
-    auto solved = jit_detail::solve_for_symbol(guard.lhs.substitute(solution), guard.rhs.substitute(solution), count);
-    if (!solved) continue;
-    std::vector<Dim> step = jit_detail::identity_symbols(count);
-    step[solved->first] = solved->second;
-    for (Dim& dim : solution) dim = dim.substitute(step);
+    apply(guard);
   }
   return solution;
 }
