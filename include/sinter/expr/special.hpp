@@ -6,12 +6,21 @@
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 SINTER_NAMESPACE_BEGIN
 
 /// The greatest common divisor and the least common multiple of integers; not negative, 0 for two zeros (lcm: for one).
 Tensor gcd(const In& a, const In& b);
 Tensor lcm(const In& a, const In& b);
+/// Of two Tensors where `using namespace std` is in force too: the templates of <numeric>, which refuse what is no
+/// integer after they were chosen, would fit better than the former.
+inline Tensor gcd(const Tensor& a, const Tensor& b, Location where = std::source_location::current()) {
+  return gcd(In(a, where), In(b, where));
+}
+inline Tensor lcm(const Tensor& a, const Tensor& b, Location where = std::source_location::current()) {
+  return lcm(In(a, where), In(b, where));
+}
 
 /// e^(x^2) erfc(x).
 Tensor erfcx(const In& x);
