@@ -6,12 +6,23 @@
 #include <sinter/tensor/tensor.hpp>
 
 #include <cstdint>
+#include <source_location>
 
 SINTER_NAMESPACE_BEGIN
 
 /// The greatest common divisor and the least common multiple of integers; not negative, 0 for two zeros (lcm: for one).
 Tensor gcd(const In& a, const In& b);
 Tensor lcm(const In& a, const In& b);
+/// Of two operands of one type, where `using namespace std` is in force too: the templates of <numeric>, which refuse
+/// what is no integer after they were chosen, would fit better than the former.
+template <TensorLike T>
+Tensor gcd(const T& a, const T& b, Location where = std::source_location::current()) {
+  return gcd(In(a, where), In(b, where));
+}
+template <TensorLike T>
+Tensor lcm(const T& a, const T& b, Location where = std::source_location::current()) {
+  return lcm(In(a, where), In(b, where));
+}
 
 /// e^(x^2) erfc(x).
 Tensor erfcx(const In& x);

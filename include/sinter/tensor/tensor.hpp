@@ -314,6 +314,7 @@ class Tensor : public TensorMethods<Tensor> {
   static const Ref<TensorImpl>& zero();
   Ref<TensorImpl> impl_;
 };
+bool is_same(const Tensor& a, const Tensor& b);  // by its full name, too
 
 /// A named mutable slot whose copies alias. Reading it inside a compiled function reads the slot at each call;
 /// assigning there writes back after the call.

@@ -1,14 +1,18 @@
 // eval(expression): a whole expression, run at once through the slot of its type. No graph is built on the way: the
 // leaves' specs are compared with those of the plans that this type already has. Numbers are inputs, so changing one
-// compiles nothing.
+// compiles nothing. And eval of several values, and of what holds tensors.
 #pragma once
 
 #include <sinter/expr/creation.hpp>
 #include <sinter/expr/expr.hpp>
+#include <sinter/expr/tree.hpp>
 #include <sinter/graph/tracing.hpp>
 
 #include <atomic>
+#include <concepts>
+#include <cstdint>
 #include <span>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -36,6 +40,58 @@ Tensor eval(Expr<Op, A...>&& expression) {
   }
   return jit::jit_detail::run_expression(jit::jit_detail::slot_of<E>, E::structure(), expression.leaves(),
                                          expression.where());
+}
+
+namespace jit::jit_detail {
+
+/// A struct, tuple, container or map: what tree::visit_leaves takes apart.
+template <class T>
+concept HoldsTensors = tree::kind_of<T>() == tree::Kind::elements || tree::kind_of<T>() == tree::Kind::map ||
+                       tree::kind_of<T>() == tree::Kind::optional || tree::kind_of<T>() == tree::Kind::fields;
+
+/// Gathers the tensors of values, those of Variables too.
+struct TensorsOf {
+  std::vector<Tensor> list{};
+  void tensor(const Tensor& x) { list.push_back(x); }
+  void variable(const Variable& v) { list.push_back(v.value()); }
+  void scalar(const Scalar&) {}
+  void fixed(std::int64_t) {}
+
+  template <class T>
+  void add(const T& value, Location where) {
+    if constexpr (TensorLike<T>) list.emplace_back(In(value, where).tensor());
+    else tree::visit_leaves(value, *this);
+  }
+};
+
+}  // namespace jit::jit_detail
+
+template <class T>
+concept Evaluated = TensorLike<T> || jit::jit_detail::HoldsTensors<T>;
+
+/// Runs whatever the tensors of a struct, tuple or container need, all at once: `eval(step(state));`.
+template <jit::jit_detail::HoldsTensors T>
+void eval(const T& object, Location where = std::source_location::current()) {
+  jit::jit_detail::TensorsOf tensors;
+  tensors.add(object, where);
+  eval(std::span<const Tensor>(tensors.list), where);
+}
+
+/// Of several values: `eval(position, velocity);`. A list, `eval({a, b, c, d, e})`, takes any number of Tensors.
+template <Evaluated A, Evaluated B>
+void eval(const A& a, const B& b, Location where = std::source_location::current()) {
+  jit::jit_detail::TensorsOf tensors;
+  tensors.add(a, where);
+  tensors.add(b, where);
+  eval(std::span<const Tensor>(tensors.list), where);
+}
+template <Evaluated A, Evaluated B, Evaluated C>
+void eval(const A& a, const B& b, const C& c, Location where = std::source_location::current()) {
+  jit::jit_detail::TensorsOf tensors;
+  tensors.add(a, where);
+  tensors.add(b, where);
+  tensors.add(c, where);
+  eval(std::span<const Tensor>(tensors.list), where);
 }
 
 SINTER_NAMESPACE_END

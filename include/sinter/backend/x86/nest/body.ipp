@@ -131,10 +131,12 @@ SINTER_DECL void LoopBody::emit(InstId i, const Lane0& lane) {
     for (const Divisor& d : divisors_)
       if (inst.prim == Prim::div && nest_.place(i).level == NestLevel::column && d.id == inst.args[1] && d.row == row_)
         divisor = &d;
+    b_.set_lanes_equal(!nest_.place(i).is_vector);
     if (divisor != nullptr) result = divide(args[0], args[1], *divisor, lane.tail);
     else if (inst.prim == Prim::exp && is_below_maximum(inst.args[0]))
       result = lower_exp_of_not_positive(b_, lane_of(from), args[0]);
     else result = lower(b_, inst, from, std::span<const VReg>(args.data(), as_index(count)));
+    b_.set_lanes_equal(false);
   }
   set_value(i, copy_of(i, lane.copy), result);
 }

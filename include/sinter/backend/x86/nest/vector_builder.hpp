@@ -46,6 +46,8 @@ class VectorBuilder {
   int lanes() const { return lanes_; }
   int bytes(Lane lane) const { return std::max(16, lanes_ * size_of(lane)); }
   VectorBuilder with_lanes(int lanes) const { return VectorBuilder(s_, lanes); }
+  /// Until the next call: are all lanes of what is computed equal?
+  void set_lanes_equal(bool are_equal) { lanes_equal_ = are_equal; }
 
   VReg imm_bits(Lane lane, std::uint64_t bits) { return s_.constant(bits, size_of(lane), bytes(lane)); }
   VReg imm_float(Lane lane, double value);
@@ -61,14 +63,14 @@ class VectorBuilder {
   VReg add(Lane lane, VReg a, VReg b);
   VReg sub(Lane lane, VReg a, VReg b);
   VReg mul(Lane lane, VReg a, VReg b);
-  VReg div(Lane lane, VReg a, VReg b) { return op2(Op::vdivps, Op::vdivpd, lane, a, b); }
+  VReg div(Lane lane, VReg a, VReg b) { return slow(size_of(lane) == 4 ? Op::vdivps : Op::vdivpd, lane, {a, b}); }
   VReg fma(Lane lane, VReg a, VReg b, VReg c) {
     return out(lane, size_of(lane) == 4 ? Op::fma_ps : Op::fma_pd, {a, b, c});
   }
   VReg fnma(Lane lane, VReg a, VReg b, VReg c) {
     return out(lane, size_of(lane) == 4 ? Op::fnma_ps : Op::fnma_pd, {a, b, c});
   }
-  VReg sqrt(Lane lane, VReg a) { return out(lane, size_of(lane) == 4 ? Op::vsqrtps : Op::vsqrtpd, {a}); }
+  VReg sqrt(Lane lane, VReg a) { return slow(size_of(lane) == 4 ? Op::vsqrtps : Op::vsqrtpd, lane, {a}); }
   /// The machine's: b when unordered.
   VReg min_raw(Lane lane, VReg a, VReg b) { return op2(Op::vminps, Op::vminpd, lane, a, b); }
   VReg max_raw(Lane lane, VReg a, VReg b) { return op2(Op::vmaxps, Op::vmaxpd, lane, a, b); }
@@ -202,6 +204,14 @@ class VectorBuilder {
     s_.emit_vectors(op, width, r, sources);
     return r;
   }
+  /// Quotients and roots: a machine takes two to four times as long for a vector of 64 bytes as for one of 16.
+  template <std::size_t N>
+  VReg slow(Op op, Lane lane, const VReg (&sources)[N]) {
+    if (!lanes_equal_ || bytes(lane) == 16) return out(lane, op, sources);
+    const VReg r = s_.new_vec(16);
+    s_.emit_vectors(op, 16, r, sources);
+    return broadcast_first(lane, r);
+  }
   VReg shift(Op op, Lane lane, VReg a, int count);
   VReg scale_normal(Lane lane, VReg is_normal, VReg x, VReg n);
   void scale_subnormal(Lane lane, VReg result, VReg is_subnormal, VReg x, VReg n);
@@ -228,6 +238,7 @@ class VectorBuilder {
 
   CodeStream& s_;
   int lanes_;
+  bool lanes_equal_ = false;
 };
 
 /// MathBuilder over vectors of one float type.
