@@ -78,6 +78,22 @@ SINTER_DECL void LoopBody::reset_pointers() {
       if (pointer(a, row).kind != Pointer::Kind::none && (row == 0 || !is_shared(a))) set_pointer(a, row);
 }
 
+SINTER_DECL Mem LoopBody::base_of(std::size_t access) const {
+  if (nest_.is_chosen(access)) return CodeStream::slot(chosen_[access - nest_.pieces->first_chosen].base);
+  return CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base)));
+}
+SINTER_DECL Mem LoopBody::outer_stride_of(std::size_t access) const {
+  if (nest_.is_chosen(access)) return CodeStream::slot(chosen_[access - nest_.pieces->first_chosen].outer_stride);
+  return CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+}
+/// What is chosen has neighbours along the row.
+SINTER_DECL void LoopBody::times_column_stride(Gpr r, std::size_t access) {
+  if (nest_.is_chosen(access))
+    s_.emit(Op::imul, {reg(r), reg(r), immediate()}, size_of(dtype_of_access(access)));
+  else
+    s_.binary(Op::imul, r, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+}
+
 SINTER_DECL void LoopBody::set_pointer(std::size_t access, int row) {
   const Pointer& p = pointer(access, row);
   const Gpr r = p.kind == Pointer::Kind::reg ? p.reg : Gpr::rax;
@@ -87,10 +103,10 @@ SINTER_DECL void LoopBody::set_pointer(std::size_t access, int row) {
             place);
     s_.binary(Op::add, r, CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch)));
   } else {
-    const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+    const Mem stride = outer_stride_of(access);
     s_.mov(r, stride);
     s_.binary(Op::imul, r, loop_reg::outer);
-    s_.binary(Op::add, r, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base))));
+    s_.binary(Op::add, r, base_of(access));
     for (int i = 0; i < row; ++i) s_.binary(Op::add, r, stride);
   }
   if (p.kind == Pointer::Kind::slot) s_.mov(CodeStream::slot(p.slot), r);
@@ -139,12 +155,12 @@ SINTER_DECL Gpr LoopBody::pointer_in_register(std::size_t access, Gpr temporary,
 
 /// base + outer * outer_stride in r9, for the levels above the loops.
 SINTER_DECL Gpr LoopBody::row_address(std::size_t access, bool with_outer) {
-  const Mem base = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base)));
+  const Mem base = base_of(access);
   if (!with_outer) {
     s_.mov(Gpr::r9, base);
     return Gpr::r9;
   }
-  const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+  const Mem stride = outer_stride_of(access);
   s_.mov(Gpr::r9, stride);
   s_.binary(Op::imul, Gpr::r9, loop_reg::outer);
   s_.binary(Op::add, Gpr::r9, base);
