@@ -14,12 +14,6 @@ namespace {
 using Index64 = std::int64_t;
 using Fields = std::vector<Tensor>;
 
-/// The functions that are compiled take a list of fields and return one.
-template <class Step>
-Fields call_compiled(Step& compiled, const Fields& in) {
-  return compiled(in);
-}
-
 template <class T>
 std::vector<float> as_floats(std::span<const T> values) {
   return std::vector<float>(values.begin(), values.end());
@@ -66,13 +60,10 @@ void compare_fields(State& state, const Fields& in, std::size_t results, Index64
     }
   }
   const double compile_ms = compiled.stats().compile_ms;
-  bench::alternate(
-      state, "plain loops", [&] { benchmark::DoNotOptimize(compiled(in)); }, peer);
+  bench::alternate(state, "plain loops", [&] { benchmark::DoNotOptimize(compiled(in)); }, peer);
   state.counters["kernels"] = static_cast<double>(compiled.lower(in).kernels().size());
   state.counters["compile_ms"] = compile_ms;
 }
-
-// Plain loops --------------------------------------------------------------------------------------------------------
 
 /// Calls at(x, left, right) for each column of a row, the first and the last one apart.
 template <class At>
@@ -92,7 +83,7 @@ template <class T>
 void life_loops(Index64 n, const T* __restrict in, T* __restrict out) {
   using Count = std::conditional_t<std::is_same_v<T, bool>, unsigned char, T>;
   over_rows(n, [=](Index64 here, Index64 above, Index64 below) {
-    const T *__restrict up = in + above, *__restrict mid = in + here, *__restrict down = in + below;
+    const T* __restrict up = in + above, * __restrict mid = in + here, * __restrict down = in + below;
     T* __restrict to = out + here;
     along_row(n, [=](Index64 x, Index64 l, Index64 r) {
       const Count count = static_cast<Count>(Count(up[l]) + Count(up[x]) + Count(up[r]) + Count(mid[l]) +
@@ -101,8 +92,6 @@ void life_loops(Index64 n, const T* __restrict in, T* __restrict out) {
     });
   });
 }
-
-// Rows -----------------------------------------------------------------------------------------------------------------
 
 std::string name_of(const std::string& what, std::initializer_list<Index64> extents, const char* dtype = "f32") {
   return "stencil: " + what + "/" + bench::shape_text(extents) + "/" + dtype;
@@ -166,12 +155,11 @@ void add_wave(Index64 n) {
       return Fields{2 * x - before + 0.25 * around};
     };
     compare_fields<float>(state, noises(2, {n, n}), 1, n * n, step, [n](const auto& in, const auto& out) {
-      const float *__restrict a = in[0], *__restrict before = in[1];
+      const float* __restrict a = in[0], * __restrict before = in[1];
       float* __restrict b = out[0];
       over_rows(n, [=](Index64 i, Index64 u, Index64 d) {
         along_row(n, [=](Index64 x, Index64 l, Index64 r) {
-          b[i + x] = 2 * a[i + x] - before[i + x] +
-                     0.25f * (a[u + x] + a[d + x] + a[i + l] + a[i + r] - 4 * a[i + x]);
+          b[i + x] = 2 * a[i + x] - before[i + x] + 0.25f * (a[u + x] + a[d + x] + a[i + l] + a[i + r] - 4 * a[i + x]);
         });
       });
     });
@@ -187,8 +175,8 @@ void add_shallow_water(Index64 n) {
       return Fields{h - (ddx(u) + ddy(v)), u - 9.8 * ddx(h), v - 9.8 * ddy(h)};
     };
     compare_fields<float>(state, noises(3, {n, n}), 3, n * n, step, [n](const auto& in, const auto& out) {
-      const float *__restrict h = in[0], *__restrict u = in[1], *__restrict v = in[2];
-      float *__restrict h2 = out[0], *__restrict u2 = out[1], *__restrict v2 = out[2];
+      const float* __restrict h = in[0], * __restrict u = in[1], * __restrict v = in[2];
+      float* __restrict h2 = out[0], * __restrict u2 = out[1], * __restrict v2 = out[2];
       over_rows(n, [=](Index64 i, Index64 up, Index64 down) {
         along_row(n, [=](Index64 x, Index64 l, Index64 r) {
           h2[i + x] = h[i + x] - (0.05f * (u[i + r] - u[i + l]) + 0.05f * (v[down + x] - v[up + x]));
@@ -269,12 +257,11 @@ void add_gray_scott(Index64 n) {
         return Tensor(roll(x, 1, 0) + roll(x, -1, 0) + roll(x, 1, 1) + roll(x, -1, 1) - 4 * x);
       };
       const Tensor reaction = u * v * v;
-      return Fields{u + 0.16 * around(u) - reaction + 0.035 * (1 - u),
-                    v + 0.08 * around(v) + reaction - 0.095 * v};
+      return Fields{u + 0.16 * around(u) - reaction + 0.035 * (1 - u), v + 0.08 * around(v) + reaction - 0.095 * v};
     };
     compare_fields<float>(state, noises(2, {n, n}), 2, n * n, step, [n](const auto& in, const auto& out) {
-      const float *__restrict u = in[0], *__restrict v = in[1];
-      float *__restrict u2 = out[0], *__restrict v2 = out[1];
+      const float* __restrict u = in[0], * __restrict v = in[1];
+      float* __restrict u2 = out[0], * __restrict v2 = out[1];
       over_rows(n, [=](Index64 i, Index64 up, Index64 down) {
         along_row(n, [=](Index64 x, Index64 l, Index64 r) {
           const float p = u[i + x], q = v[i + x], reaction = p * q * q;
@@ -295,8 +282,8 @@ void add_fdtd(Index64 n) {
       return Fields{hx, hy, e + 0.5 * (hy - roll(hy, 1, 1) - hx + roll(hx, 1, 0))};
     };
     compare_fields<float>(state, noises(3, {n, n}), 3, n * n, step, [n](const auto& in, const auto& out) {
-      const float *__restrict hx = in[0], *__restrict hy = in[1], *__restrict e = in[2];
-      float *__restrict hx2 = out[0], *__restrict hy2 = out[1], *__restrict e2 = out[2];
+      const float* __restrict hx = in[0], * __restrict hy = in[1], * __restrict e = in[2];
+      float* __restrict hx2 = out[0], * __restrict hy2 = out[1], * __restrict e2 = out[2];
       over_rows(n, [=](Index64 i, Index64, Index64 down) {
         along_row(n, [=](Index64 x, Index64, Index64 r) {
           hx2[i + x] = hx[i + x] - 0.5f * (e[down + x] - e[i + x]);
@@ -352,8 +339,12 @@ void add_lattice_boltzmann(Index64 n) {
         along_row(n, [=](Index64 x, Index64 l, Index64 r) {
           std::array<float, 9> f;
           for (std::size_t i = 0; i < 9; ++i)
-            f[i] = from[i][(lattice_y[i] > 0 ? up : lattice_y[i] < 0 ? down : here) +
-                           (lattice_x[i] > 0 ? l : lattice_x[i] < 0 ? r : x)];
+            f[i] = from[i][(lattice_y[i] > 0   ? up
+                            : lattice_y[i] < 0 ? down
+                                               : here) +
+                           (lattice_x[i] > 0   ? l
+                            : lattice_x[i] < 0 ? r
+                                               : x)];
           const std::array<float, 9> after = collide(f);
           for (std::size_t i = 0; i < 9; ++i) to[i][here + x] = after[i];
         });
@@ -418,9 +409,8 @@ void add_jacobis(Index64 n) {
     x.at(slice(1, n - 1), slice(1, n - 1)) = jacobi_inside(in[0], n);
     return Fields{x};
   });
-  add_jacobi("dynamic_update_slice", n, [n](const Fields& in) {
-    return Fields{dynamic_update_slice(in[0], jacobi_inside(in[0], n), {1, 1})};
-  });
+  add_jacobi("dynamic_update_slice", n,
+             [n](const Fields& in) { return Fields{dynamic_update_slice(in[0], jacobi_inside(in[0], n), {1, 1})}; });
   add_jacobi("where and roll", n, [n](const Fields& in) {
     const Tensor& x = in[0];
     const Tensor i = arange(n), inner = (i > 0) & (i < n - 1);
@@ -438,7 +428,7 @@ void add_upwind(Index64 n) {
       return Fields{c - 0.1 * (u * dx + v * dy)};
     };
     compare_fields<float>(state, noises(3, {n, n}), 1, n * n, step, [n](const auto& in, const auto& out) {
-      const float *__restrict c = in[0], *__restrict u = in[1], *__restrict v = in[2];
+      const float* __restrict c = in[0], * __restrict u = in[1], * __restrict v = in[2];
       float* __restrict b = out[0];
       over_rows(n, [=](Index64 i, Index64 up, Index64 down) {
         along_row(n, [=](Index64 x, Index64 l, Index64 r) {
@@ -521,8 +511,11 @@ void laplacian_loops(Index64 n, const float* __restrict a, float* __restrict b, 
   };
   for (Index64 z = 0; z < n; ++z)
     for (Index64 y = 0; y < n; ++y) {
-      const float *__restrict mid = row(z, y), *__restrict up = row(z, y - 1), *__restrict down = row(z, y + 1),
-                  *__restrict front = row(z - 1, y), *__restrict back = row(z + 1, y);
+      const float* __restrict mid = row(z, y);
+      const float* __restrict up = row(z, y - 1);
+      const float* __restrict down = row(z, y + 1);
+      const float* __restrict front = row(z - 1, y);
+      const float* __restrict back = row(z + 1, y);
       float* __restrict to = b + (z * n + y) * n;
       const auto point = [=](Index64 x, float left, float right) {
         to[x] = up[x] + down[x] + front[x] + back[x] + left + right - 6 * mid[x];
@@ -565,8 +558,8 @@ void add_laplacians(Index64 n) {
       around);
   const auto zero = [](Index64) { return Index64{-1}; };
   add_laplacian(
-      "pad zero", n,
-      [n](const Fields& in) { return Fields{laplacian_of(pad(in[0], {{1, 1}, {1, 1}, {1, 1}}), n)}; }, zero);
+      "pad zero", n, [n](const Fields& in) { return Fields{laplacian_of(pad(in[0], {{1, 1}, {1, 1}, {1, 1}}), n)}; },
+      zero);
   const auto by = [n](PadMode mode) {
     return [n, mode](const Fields& in) { return Fields{laplacian_of(pad(in[0], {{1, 1}, {1, 1}, {1, 1}}, mode), n)}; };
   };
@@ -590,9 +583,10 @@ void add_planes(Index64 n) {
   add_lattice_boltzmann(n);
   add_jacobis(n);
   add_upwind(n);
-  add_rank_filter("dilation 3x3", n, [](const auto& p) { return largest(p); }, [](const auto& p) { return largest(p); });
-  add_rank_filter("median of nine", n, [](const auto& p) { return median(p); },
-                  [](const auto& p) { return median(p); });
+  add_rank_filter(
+      "dilation 3x3", n, [](const auto& p) { return largest(p); }, [](const auto& p) { return largest(p); });
+  add_rank_filter(
+      "median of nine", n, [](const auto& p) { return median(p); }, [](const auto& p) { return median(p); });
 }
 
 }  // namespace

@@ -153,7 +153,7 @@ class LoopBody {
   int row_count_ = 1, row_ = 0;
   std::size_t taken_registers_ = 0;  // by pointers
   std::vector<VReg> values_;
-  std::vector<Pointer> pointers_;       // of each row: accesses, then tiles
+  std::vector<Pointer> pointers_;  // of each row: accesses, then tiles
   std::vector<Chosen> chosen_;
   std::vector<Divisor> divisors_;       // of the current pass
   std::vector<int> displacement_slot_;  // per instruction: gathers with a scalar index

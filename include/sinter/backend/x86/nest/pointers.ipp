@@ -37,15 +37,19 @@ SINTER_DECL bool LoopBody::is_shared(std::size_t access) const {
   return true;
 }
 
+/// What is seldom read comes last: it is where the inside of a row is not.
 SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLevel highest) {
-  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
-    if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
-    for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
-      const Inst& inst = kernel().body[id];
-      const NestLevel level = nest_.place(id).level;
-      if (reads_memory(inst.prim) && lowest <= level && level <= highest) use_pointer(inst.access);
+  for (const bool is_seldom : {false, true})
+    for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
+      if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
+      for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
+        const Inst& inst = kernel().body[id];
+        const NestLevel level = nest_.place(id).level;
+        const bool is_rare = inst.prim == Prim::guarded_load && inst.usually() == Usually::fails;
+        if (reads_memory(inst.prim) && lowest <= level && level <= highest && is_rare == is_seldom)
+          use_pointer(inst.access);
+      }
     }
-  }
 }
 
 /// Stores inside or outside the loops below the task's.
@@ -88,8 +92,7 @@ SINTER_DECL Mem LoopBody::outer_stride_of(std::size_t access) const {
 }
 /// What is chosen has neighbours along the row.
 SINTER_DECL void LoopBody::times_column_stride(Gpr r, std::size_t access) {
-  if (nest_.is_chosen(access))
-    s_.emit(Op::imul, {reg(r), reg(r), immediate()}, size_of(dtype_of_access(access)));
+  if (nest_.is_chosen(access)) s_.emit(Op::imul, {reg(r), reg(r), immediate()}, size_of(dtype_of_access(access)));
   else
     s_.binary(Op::imul, r, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
 }

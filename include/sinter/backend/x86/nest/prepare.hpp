@@ -17,9 +17,9 @@ namespace x86 {
 struct PreparedNest {
   LoopNest nest;
   Isa isa = Isa::avx512;
-  bool needs_count = false;      // some access works element by element in tails
-  int tiles = 0;                 // the first buffers of the nest; the others are no memory of a task
-  std::vector<char> is_checked;  // gathers whose index a check node makes an offset
+  bool needs_count = false;                 // some access works element by element in tails
+  int tiles = 0;                            // the first buffers of the nest; the others are no memory of a task
+  std::vector<char> is_checked;             // gathers whose index a check node makes an offset
   std::shared_ptr<const RowPieces> pieces;  // whose kernel the nest is of; null: it is of the one given
 
   const Kernel& kernel() const { return *nest.kernel; }

@@ -1,6 +1,7 @@
 // Pieces by rows: a value that is joined of parts along outer axes, as a roll along rows is, reads one part in all of a
-// row. Which one follows from the row's indices alone, so that the loop along the row need not tell parts apart: it reads
-// through an access whose pointer is chosen where the row begins. Here a kernel is rewritten so; the generator chooses.
+// row. Which one follows from the row's indices alone, so that the loop along the row need not tell parts apart: it
+// reads through an access whose pointer is chosen where the row begins. Here a kernel is rewritten so; the generator
+// chooses.
 // Knows kernels; no machine code.
 #pragma once
 

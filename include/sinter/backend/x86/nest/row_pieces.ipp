@@ -18,9 +18,9 @@ SINTER_DECL std::optional<IndexBound> index_bound(const Kernel& kernel, InstId i
   if (inst.prim != Prim::lt || kernel.body[inst.args[0]].prim != Prim::index) return std::nullopt;
   const Inst& number = kernel.body[inst.args[1]];
   const auto is_zero = [](StrideClass stride) { return stride == StrideClass::zero; };
-  const bool is_number = number.prim == Prim::load && dtype_in_memory(kernel, number.access) == DType::i64 &&
-                         std::all_of(kernel.accesses[number.access].stride.begin(),
-                                     kernel.accesses[number.access].stride.end(), is_zero);
+  const bool is_number =
+      number.prim == Prim::load && dtype_in_memory(kernel, number.access) == DType::i64 &&
+      std::all_of(kernel.accesses[number.access].stride.begin(), kernel.accesses[number.access].stride.end(), is_zero);
   if (number.prim != Prim::immediate && !is_number) return std::nullopt;
   return IndexBound{static_cast<int>(kernel.body[inst.args[0]].bits), inst.args[1]};
 }
@@ -156,7 +156,8 @@ SINTER_DECL PieceChooser::Decision PieceChooser::leaf_of(InstId id, const Known&
 
 SINTER_DECL std::uint32_t PieceChooser::intern(const Decision& decision) {
   const auto found = std::find(decisions_.begin(), decisions_.end(), decision);
-  if (found == decisions_.end()) return decisions_.push_back(decision), static_cast<std::uint32_t>(decisions_.size() - 1);
+  if (found == decisions_.end())
+    return decisions_.push_back(decision), static_cast<std::uint32_t>(decisions_.size() - 1);
   return static_cast<std::uint32_t>(found - decisions_.begin());
 }
 
@@ -215,8 +216,7 @@ SINTER_DECL bool PieceChooser::gains(std::uint32_t number, Tree& tree, DType dty
   for (const std::uint16_t access : reads.accesses) {
     const StrideClass stride = k_.accesses[access].stride[vector_axis];
     is_possible = is_possible && stride <= StrideClass::unit &&
-                  stride == k_.accesses[reads.accesses[0]].stride[vector_axis] &&
-                  dtype_in_memory(k_, access) == dtype;
+                  stride == k_.accesses[reads.accesses[0]].stride[vector_axis] && dtype_in_memory(k_, access) == dtype;
   }
   return reads.accesses.size() > 1;
 }
@@ -312,7 +312,8 @@ SINTER_DECL InstId PieceChooser::build(InstId id) {
   Inst inst = k_.body[id];
   InstId value = no_inst;
   if (const std::optional<Tree> tree = tree_of(id)) {
-    value = tree->fill != no_inst ? build(tree->fill) : builder_.push({.prim = Prim::immediate, .dtype = inst.dtype}).id;
+    value =
+        tree->fill != no_inst ? build(tree->fill) : builder_.push({.prim = Prim::immediate, .dtype = inst.dtype}).id;
     add_columns(tree->root, std::nullopt, inst.dtype, value);
   } else {
     for (int a = 0; a < arity(inst.prim); ++a) inst.args[as_index(a)] = build(inst.args[as_index(a)]);
@@ -323,8 +324,8 @@ SINTER_DECL InstId PieceChooser::build(InstId id) {
 }
 
 SINTER_DECL std::optional<RowPieces> PieceChooser::run() {
-  const bool has_guards = std::any_of(k_.body.begin(), k_.body.end(),
-                                      [](const Inst& inst) { return inst.prim == Prim::guarded_load; });
+  const bool has_guards =
+      std::any_of(k_.body.begin(), k_.body.end(), [](const Inst& inst) { return inst.prim == Prim::guarded_load; });
   if (!has_guards || k_.kind != KernelKind::pointwise || k_.rank() < 2) return std::nullopt;
   accesses_ = k_.accesses;
   pieces_.first_chosen = accesses_.size();
