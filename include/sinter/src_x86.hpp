@@ -49,6 +49,8 @@
 #include <sinter/backend/x86/nest/pairs.ipp>
 #include <sinter/backend/x86/nest/pointers.ipp>
 #include <sinter/backend/x86/nest/prepare.ipp>
+#include <sinter/backend/x86/nest/ranges.ipp>
+#include <sinter/backend/x86/nest/row_pieces.ipp>
 #include <sinter/backend/x86/nest/scans.ipp>
 #include <sinter/backend/x86/nest/short_rows.ipp>
 #include <sinter/backend/x86/nest/tiled.ipp>

@@ -8,9 +8,12 @@
 #include <sinter/expr/gather_scatter_records.hpp>
 #include <sinter/expr/host.hpp>
 #include <sinter/expr/indexing.hpp>
+#include <sinter/expr/recording.hpp>
+#include <sinter/ops/join.hpp>
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -417,8 +420,36 @@ SINTER_DECL Tensor dynamic_slice(const In& x, std::span<const Index> starts, con
 SINTER_DECL Tensor dynamic_slice(const In& x, std::initializer_list<Index> starts, const Shape& sizes) {
   return dynamic_slice(x, std::span<const Index>(starts.begin(), starts.size()), sizes);
 }
+namespace expr_detail {
+/// Where a part begins, moved inside; nothing where that is not known when it is recorded.
+inline std::optional<Shape> known_starts(const Shape& whole, std::span<const Index> starts, const Shape& sizes) {
+  Shape known;
+  if (static_cast<int>(starts.size()) != whole.rank() || sizes.rank() != whole.rank()) return std::nullopt;
+  for (int i = 0; i < whole.rank(); ++i) {
+    const Index& start = starts[as_index(i)];
+    if (identical(whole[i], sizes[i])) {
+      known.push_back(0);
+      continue;
+    }
+    const bool is_known = start.kind == Index::Kind::position && start.position.is_static() && whole[i].is_static() &&
+                          sizes[i].is_static() && sizes[i].value() <= whole[i].value();
+    if (!is_known) return std::nullopt;
+    known.push_back(std::clamp<std::int64_t>(start.position.value(), 0, whole[i].value() - sizes[i].value()));
+  }
+  return known;
+}
+}  // namespace expr_detail
+
 SINTER_DECL Tensor dynamic_update_slice(const In& x, const In& update, std::span<const Index> starts) {
   const Tensor table(x.tensor()), value(update.tensor());
+  if (const auto known = expr_detail::known_starts(table.shape(), starts, value.shape())) {
+    if (identical(table.shape(), value.shape())) return cast(In(value, x.where), table.dtype());
+    const Tensor part = cast(In(value, x.where), table.dtype());
+    Attrs attrs;
+    attrs.set(ops::UpdateSlice::starts, *known);
+    attrs.set(ops::UpdateSlice::steps, IntVector(as_index(table.rank()), 1));
+    return expr_detail::record<ops::UpdateSlice>({Leaf(table.impl()), Leaf(part.impl())}, std::move(attrs), x.where);
+  }
   const auto part =
       expr_detail::part_index(table.shape(), starts, value.shape(), "dynamic_update_slice", x.where, table.device());
   if (part.count <= 0) return cast(In(value, x.where), table.dtype());

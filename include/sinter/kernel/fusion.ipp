@@ -86,6 +86,7 @@ class Fuser {
   void add_reads(const FusionGroup& group, int input, SmallVector<std::int32_t, 16>& reads) const;
   SmallVector<std::int32_t, 16> reads_of(const FusionGroup& group) const;
   int body_size(const FusionGroup& group) const;
+  bool patches_shrink_to(const FusionGroup& group, int operands, int most) const;
   int inlined_size(const FusionGroup& group, int input) const;
   int group_of(int node) const { return result_.group_of[as_index(node)]; }
   FusionGroup& group(int id) { return result_.groups[as_index(id)]; }
@@ -100,8 +101,6 @@ class Fuser {
   std::vector<std::int32_t> horizon_;  // per group: the last node of it and of all that it depends on
   mutable std::vector<std::pair<const OpInfo*, int>> sizes_;
 };
-
-// ---- limits ---------------------------------------------------------------------------------------------------------
 
 /// Is the value needed in a group other than `home`, there or inside something that is computed there?
 SINTER_DECL bool Fuser::is_read_outside(int node, int home) const {

@@ -7,6 +7,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/fusion_merge.ipp>
 #include <sinter/kernel/fusion_node_views.ipp>
+#include <sinter/kernel/patch_side.hpp>
 #include <sinter/ops/take.hpp>
 
 #include <algorithm>
@@ -29,6 +30,9 @@ class AccessCount {
     for (const FusionMember& member : group_.members) read_operands(member.node, member.map());
     return count();
   }
+  /// Of what was read: conditions of patches, and what is computed in the place of being stored.
+  int guards() const { return guards_; }
+  int inlined() const { return inlined_; }
 
  private:
   struct Place {
@@ -80,6 +84,7 @@ class AccessCount {
       node = nodes_[node].inputs[0];
     }
     if (it.kind == NodeKind::iota) add_position(map[static_cast<int>(nodes_.graph_node(base)->attrs.axes[0])]);
+    if (it.kind != NodeKind::patch) ++inlined_;
     if (!is_generator(it.kind)) read_operands(base, map);
   }
 
@@ -92,11 +97,22 @@ class AccessCount {
       for (const Dim stride : strides) add_number(stride);
       return;
     }
-    if (it.kind == NodeKind::patch) add_bounds(node, map);
+    if (it.kind == NodeKind::patch) return read_patch(node, map);
     if (it.kind == NodeKind::reduce) add_folded_position(node, map);
     if (it.kind == NodeKind::take) read_table(node, map);
     for (std::size_t k = it.kind == NodeKind::take ? 1 : 0; k < it.inputs.size(); ++k)
       read(it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map));
+  }
+  void read_patch(int node, const IndexMap& map) {
+    const FusionNode& it = nodes_[node];
+    const SeenOfPatch seen = seen_of_patch(space_, map, nodes_.graph_node(node)->attrs[ops::UpdateSlice::starts],
+                                           nodes_[it.inputs[0]].shape);
+    if (seen.part && seen.base) {
+      ++guards_;
+      add_bounds(node, map);
+    }
+    for (std::size_t k = 0; k < it.inputs.size(); ++k)
+      if (k == 0 ? seen.part : seen.base) read(it.inputs[k], nodes_.operand_map(node, static_cast<int>(k), map));
   }
   void read_factors(const FusionNode& product, const IndexMap& map) {
     IndexMap left = map, right = map;
@@ -148,18 +164,10 @@ class AccessCount {
       add_bound(map[i], starts[i] + part[i]);
     }
   }
-  /// As lowering compares an index to a bound: by the factor that its only term has, both are divided.
   void add_bound(const AxisIndex& index, Dim bound) {
-    AxisIndex walked = index;
-    walked.offset = Dim(0);
-    bound -= index.offset;
-    if (walked.terms.size() == 1 && walked.terms[0].factor.is_static() && walked.terms[0].factor.value() > 1) {
-      const Dim factor = walked.terms[0].factor;
-      bound = (bound + factor - Dim(1)) / factor;
-      walked.terms[0].factor = Dim(1);
-    }
-    add_number(bound);
-    add_position(walked);
+    const BoundedIndex bounded = bounded_index(index, bound);
+    add_number(bounded.bound);
+    add_position(bounded.walked);
   }
 
   const FusionGraph& nodes_;
@@ -168,6 +176,7 @@ class AccessCount {
   std::vector<Place> places_;
   std::vector<Dim> numbers_;
   std::size_t unknown_ = 0, most_ = 0;
+  int guards_ = 0, inlined_ = 0;
 };
 
 }  // namespace kernel_detail

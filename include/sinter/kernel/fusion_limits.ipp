@@ -143,7 +143,8 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
   }
   const int body = body_size(group);
   const Limits& limits = limits_of(group);
-  if (operands > limits.max_operands || body > limits.max_body) return false;
+  if (operands > limits.max_operands) return false;
+  if (body > limits.max_body) return patches_shrink_to(group, operands, limits.max_body);
   // The body has an instruction for each load, and symbolic numbers for no more than it has instructions; but patches
   // compare each of their axes, and where positions count, views shift them by numbers of their own.
   const auto is_static = [&] {
@@ -174,6 +175,25 @@ SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) con
   const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1),
                     most = as_index(limits_of(group).max_accesses);
   return writes <= most && AccessCount(nodes_, group).reads(most - writes) <= most - writes;
+}
+
+/// Much of a patch may not be seen where it is read: then a body, whose size counts all of it, is smaller.
+SINTER_DECL bool Fuser::patches_shrink_to(const FusionGroup& group, int operands, int most) const {
+  constexpr int guard_instructions = 2;  // a comparison serves several
+  int body = 0;
+  bool has_patch = false;
+  for (const FusionMember& member : group.members) {
+    body += instructions(member.node);
+    const auto& inputs = nodes_[member.node].inputs;
+    has_patch =
+        has_patch || std::any_of(inputs.begin(), inputs.end(), [&](std::int32_t input) { return reads_patch(input); });
+  }
+  if (!has_patch || body > most) return false;
+  const std::size_t accesses = as_index(limits_of(group).max_accesses),
+                    writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
+  AccessCount count(nodes_, group);
+  if (writes > accesses || count.reads(accesses - writes) > accesses - writes) return false;
+  return body + count.inlined() + guard_instructions * count.guards() <= most;
 }
 
 SINTER_DECL bool Fuser::reads_patch(int input) const {

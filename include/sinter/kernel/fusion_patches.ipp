@@ -12,6 +12,9 @@
 #include <sinter/ops/view.hpp>
 
 #include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace kernel_detail {
@@ -81,9 +84,13 @@ class PatchChooser {
   }
 
  private:
+  /// From which element to which, along each axis, as far as extents are known or estimated.
+  struct Box {
+    std::array<std::int64_t, max_rank> begin{}, end{};
+  };
   struct Readers {
-    bool all_walk = true;  // element by element, in kernels without products or reductions
-    std::int64_t reads = 0;
+    bool all_walk = true;    // element by element, in kernels without products or reductions
+    std::vector<Box> reads;  // what each sees
   };
 
   const Node& node(std::size_t i) const { return graph_.nodes()[i]; }
@@ -113,8 +120,15 @@ class PatchChooser {
   bool is_worth_it(std::size_t i) const {
     const Readers& readers = readers_[i];
     const IntVector& steps = node(i).attrs[ops::UpdateSlice::steps];
-    return readers.all_walk && readers.reads > 0 && parts_[i] <= max_parts &&
-           readers.reads * parts_[i] <= max_patch_reads &&
+    if (!readers.all_walk || readers.reads.empty()) return false;
+    int most = 0, all = 0;
+    for (const Box& box : readers.reads) {
+      int budget = most_visits;
+      const int seen = parts_seen(i, box, budget);
+      most = std::max(most, seen);
+      all = std::min(all + seen, max_patch_reads + 1);
+    }
+    return most <= max_parts && all <= max_patch_reads &&
            std::all_of(steps.begin(), steps.end(), [](std::int64_t step) { return step == 1; });
   }
 
@@ -129,7 +143,7 @@ class PatchChooser {
           // One that is stretched is read more often than it has elements.
           input.all_walk &= node(i).op != &op_info<ops::Barrier> && !is_product_[i] &&
                             elements(i) <= 2 * elements(as_index(v.node)) && sees_few(i, as_index(v.node));
-          ++input.reads;
+          add(input, whole_of(as_index(v.node)));
           break;
         case NodeKind::reshape:
           input.all_walk &=
@@ -137,14 +151,19 @@ class PatchChooser {
           [[fallthrough]];
         case NodeKind::permute:
         case NodeKind::expand:
-        case NodeKind::slice: add(input, own); break;
+        case NodeKind::slice:
+          input.all_walk &= own.all_walk;
+          for (const Box& box : own.reads) add(input, seen_through(i, box));
+          break;
         case NodeKind::windows:
-          add(input, own);
+          input.all_walk &= own.all_walk;
+          for (const Box& box : own.reads) add(input, seen_through(i, box));
           input.all_walk &= windows_ == Windows::guarded;
           break;
         case NodeKind::place:
-          if (is_patch_[i]) add(input, own);
-          else input.all_walk = false;
+          input.all_walk &= own.all_walk && is_patch_[i];
+          for (const Box& box : own.reads)
+            if (is_patch_[i]) add_read_of_patch(input, i, box, v == node(i).inputs[1]);
           break;
         default: input.all_walk = false; break;
       }
@@ -155,9 +174,80 @@ class PatchChooser {
   bool sees_few(std::size_t reader, std::size_t input) const {
     return windowed_[input] == 0 || elements(reader) <= windowed_[input];
   }
-  static void add(Readers& input, const Readers& own) {
-    input.all_walk &= own.all_walk;
-    input.reads += own.reads;
+  /// More than patches are allowed are as many.
+  static void add(Readers& input, const Box& box) {
+    if (input.reads.size() <= as_index(max_patch_reads)) input.reads.push_back(box);
+  }
+
+  Box whole_of(std::size_t i) const {
+    Box box;
+    const Shape& shape = node(i).types[0].shape;
+    for (int a = 0; a < shape.rank(); ++a) box.end[as_index(a)] = graph_.estimate(shape[a]);
+    return box;
+  }
+  /// What a view's reader sees of what the view is of: a part of it where that is a slice of neighbours.
+  Box seen_through(std::size_t view, Box box) const {
+    const Node& it = node(view);
+    const auto is_one = [](std::int64_t step) { return step == 1; };
+    if (kind_of(it) != NodeKind::slice ||
+        !std::all_of(it.attrs[ops::Slice::steps].begin(), it.attrs[ops::Slice::steps].end(), is_one))
+      return whole_of(as_index(it.inputs[0].node));
+    const Shape& starts = it.attrs[ops::Slice::starts];
+    for (int a = 0; a < starts.rank(); ++a) {
+      box.begin[as_index(a)] += graph_.estimate(starts[a]);
+      box.end[as_index(a)] += graph_.estimate(starts[a]);
+    }
+    return box;
+  }
+  /// The place of a patch's part in it.
+  Box part_of(std::size_t patch) const {
+    Box box = whole_of(as_index(node(patch).inputs[1].node));
+    const Shape& starts = node(patch).attrs[ops::UpdateSlice::starts];
+    for (int a = 0; a < starts.rank(); ++a) {
+      box.begin[as_index(a)] += graph_.estimate(starts[a]);
+      box.end[as_index(a)] += graph_.estimate(starts[a]);
+    }
+    return box;
+  }
+  enum class Meets : std::uint8_t { nowhere, partly, everywhere };
+  /// Whether what is seen lies in the patch's part; then `inside` is what is seen of that.
+  Meets meet(std::size_t patch, const Box& seen, Box& inside) const {
+    const Box part = part_of(patch);
+    Meets meets = Meets::everywhere;
+    for (int a = 0; a < node(patch).types[0].shape.rank(); ++a) {
+      const auto i = as_index(a);
+      inside.begin[i] = std::max(seen.begin[i], part.begin[i]);
+      inside.end[i] = std::min(seen.end[i], part.end[i]);
+      if (inside.begin[i] >= inside.end[i]) return Meets::nowhere;
+      if (inside.begin[i] != seen.begin[i] || inside.end[i] != seen.end[i]) meets = Meets::partly;
+      inside.begin[i] -= part.begin[i];
+      inside.end[i] -= part.begin[i];
+    }
+    return meets;
+  }
+  void add_read_of_patch(Readers& input, std::size_t patch, const Box& seen, bool is_of_part) const {
+    Box inside;
+    const Meets meets = meet(patch, seen, inside);
+    if (is_of_part && meets != Meets::nowhere) add(input, inside);
+    if (!is_of_part && meets != Meets::everywhere) add(input, seen);
+  }
+  static constexpr int most_visits = 512;  // of nodes: parts may be parts of the same value again and again
+  /// Guarded loads at one reading of this much: a part that is all that is seen needs none.
+  int parts_seen(std::size_t i, const Box& box, int& budget) const {
+    const NodeKind kind = kind_of(node(i));
+    if (--budget < 0) return max_patch_reads + 1;
+    if (!is_view(kind) && kind != NodeKind::place) return 0;
+    if (is_view(kind)) {
+      const auto input = as_index(node(i).inputs[0].node);
+      return parts_[input] == 0 ? 0 : parts_seen(input, seen_through(i, box), budget);
+    }
+    Box inside;
+    const Meets meets = meet(i, box, inside);
+    int parts = meets == Meets::partly;
+    if (meets != Meets::nowhere) parts += parts_seen(as_index(node(i).inputs[1].node), inside, budget);
+    if (meets != Meets::everywhere && parts <= max_patch_reads)
+      parts += parts_seen(as_index(node(i).inputs[0].node), box, budget);
+    return std::min(parts, max_patch_reads + 1);
   }
   const Graph& graph_;
   const std::vector<bool>& live_;

@@ -6,6 +6,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/lowering_axes.ipp>
+#include <sinter/kernel/patch_side.hpp>
 #include <sinter/ops/binary.hpp>
 #include <sinter/ops/comparison.hpp>
 #include <sinter/ops/cumulative.hpp>
@@ -164,27 +165,13 @@ SINTER_DECL ScalarValue BodyEmitter::emit_member(const FusionMember& member) {
 
 /// Which side of `bound` an index is on: at least it, or below it. True or false where that is the same everywhere.
 SINTER_DECL ScalarValue BodyEmitter::on_side(const AxisIndex& index, Dim bound, Side side) {
-  AxisIndex walked = index;
-  walked.offset = Dim(0);
-  bound -= index.offset;
-  if (walked.terms.size() == 1 && walked.terms[0].factor.is_static() && walked.terms[0].factor.value() > 1) {
-    const Dim factor = walked.terms[0].factor;  // factor * i >= bound is i >= bound / factor, rounded up
-    bound = (bound + factor - Dim(1)) / factor;
-    walked.terms[0].factor = Dim(1);
-  }
-  bool only_grows = true;
-  Dim last = 0;
-  for (const IndexTerm& term : walked.terms) {
-    only_grows &= term.factor.is_static() && term.factor.value() >= 0;
-    last += term.factor * (space_[term.axis].extent - Dim(1));
-  }
-  const auto is_known_at_least = [](Dim a, Dim b) { return (a - b).is_static() && (a - b).value() >= 0; };
+  const BoundedIndex bounded = bounded_index(index, bound);
   const bool is_upper = side == Side::at_least;
-  if (only_grows && is_known_at_least(Dim(0), bound)) return builder_.imm_int(is_upper, DType::bool_);
-  if (only_grows && is_known_at_least(bound, last + Dim(1))) return builder_.imm_int(!is_upper, DType::bool_);
+  if (const std::optional<bool> known = known_at_least(space_, bounded))
+    return builder_.imm_int(*known == is_upper, DType::bool_);
   AxisIndex number;
-  number.offset = bound;
-  const ScalarValue limit = position(number), at = position(walked);
+  number.offset = bounded.bound;
+  const ScalarValue limit = position(number), at = position(bounded.walked);
   // Both sides of one bound are one comparison.
   const ScalarValue is_below = builder_.lt(at, limit);
   return is_upper ? builder_.not_(is_below) : is_below;

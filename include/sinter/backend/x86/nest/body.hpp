@@ -68,8 +68,16 @@ class LoopBody {
   /// Of rows of many vectors side by side: what follows belongs to this one, counted from the outer register.
   void select_row(int row) { row_ = row; }
 
+  /// Frame slots of an access that is chosen where a row begins: its base and outer stride.
+  struct Chosen {
+    int base = 0, outer_stride = 0;
+  };
+  /// Of access first_chosen + i.
+  const Chosen& chosen(std::size_t i) const { return chosen_[i]; }
+
   int far_slot = 0;
   bool assumes_usual = false;  // hinted conditions are known to come out as they usually do
+  bool meets_both = false;     // steps that do not assume it are those where hinted conditions come out either way
   bool streams = false;        // whole vectors are stored past the caches
 
  private:
@@ -91,6 +99,9 @@ class LoopBody {
     return axis < 0 ? StrideClass::zero : kernel().accesses[access].stride[as_index(axis)];
   }
   static std::int32_t field(std::size_t access, std::size_t offset);
+  Mem base_of(std::size_t access) const;
+  Mem outer_stride_of(std::size_t access) const;
+  void times_column_stride(Gpr r, std::size_t access);
 
   std::size_t value_at(InstId i, int copy) const {
     const int row = nest_.place(i).level == NestLevel::kernel ? 0 : row_;
@@ -113,6 +124,7 @@ class LoopBody {
   VReg divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail);
   VReg emit_load(InstId i, const Lane0& lane);
   VReg emit_usual(InstId i, const Lane0& lane);
+  VReg load_where(const Inst& inst, const Lane0& lane, VReg holds, VReg fill);
   VReg emit_guarded_load(InstId i, const Lane0& lane);
   VReg guarded_by_element(std::uint16_t access, const Lane0& lane, VReg holds, VReg fill);
   void jump_if_false(VReg holds, int to);
@@ -141,7 +153,8 @@ class LoopBody {
   int row_count_ = 1, row_ = 0;
   std::size_t taken_registers_ = 0;  // by pointers
   std::vector<VReg> values_;
-  std::vector<Pointer> pointers_;       // of each row: accesses, then tiles
+  std::vector<Pointer> pointers_;  // of each row: accesses, then tiles
+  std::vector<Chosen> chosen_;
   std::vector<Divisor> divisors_;       // of the current pass
   std::vector<int> displacement_slot_;  // per instruction: gathers with a scalar index
 };

@@ -28,6 +28,8 @@ SINTER_DECL LoopBody::LoopBody(CodeStream& stream, const PreparedNest& nest, int
     const Inst& inst = kernel().body[i];
     if (inst.prim == Prim::gather && !nest_.place(inst.args[0]).is_vector) displacement_slot_[i] = s_.frame(8);
   }
+  for (std::size_t i = 0; nest_.pieces != nullptr && i < nest_.pieces->roots.size(); ++i)
+    chosen_.push_back({s_.frame(8), s_.frame(8)});
 }
 
 SINTER_DECL std::int32_t LoopBody::field(std::size_t access, std::size_t offset) {
@@ -284,8 +286,7 @@ SINTER_DECL Mem LoopBody::backward_address(std::size_t access, const Lane0& lane
 /// rdx = address of the element at the first lane's column. Clobbers r9.
 SINTER_DECL void LoopBody::element_pointer(std::size_t access, const Lane0& lane, int displacement) {
   s_.emit(Op::lea, {reg(Gpr::rdx), mem(8)}, CodeStream::at(loop_reg::column, lane.column_offset));
-  s_.binary(Op::imul, Gpr::rdx,
-            CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+  times_column_stride(Gpr::rdx, access);
   const Gpr base = pointer_in_register(access, Gpr::r9);
   s_.binary(Op::add, Gpr::rdx, base);
   if (displacement >= 0) s_.binary(Op::add, Gpr::rdx, CodeStream::slot(displacement));

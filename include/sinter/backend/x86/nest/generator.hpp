@@ -111,7 +111,26 @@ class LoopGenerator {
   // guarded.ipp
   void whole_step(std::size_t loop, int copies);
   bool find_usual(std::size_t loop);
+  bool drop_implied();
   void emit_usual_test(std::size_t loop, int copies, int otherwise);
+  // ranges.ipp
+  /// A comparison of an index that is the same in all of a row, and the frame slot of index - number.
+  struct RowBound {
+    IndexBound bound;
+    int slot = 0;
+  };
+  int sign_slot(const IndexBound& bound);
+  void prepare_row_state(std::size_t outer);
+  void load_number(Gpr to, InstId number);
+  void load_row_index(int axis);
+  void change_at_rdx();
+  void find_sign(const RowBound& bound);
+  void find_range();
+  void choose_piece(std::uint16_t number, std::size_t depth);
+  void choose_pieces();
+  void enter_row();
+  void usual_steps(std::size_t loop, int copies);
+  void map_ranges(std::size_t loop);
   // generator.ipp
   void accumulate(const Lane0& lane);
   void prepare_divisions(std::size_t pass);
@@ -229,6 +248,13 @@ class LoopGenerator {
     std::vector<std::pair<InstId, bool>> conditions;
     std::vector<bool> tested, needed;
   } usual_;
+  /// What is found where a row begins, if anything is. Frame slots: the row at which it is found anew; the columns
+  /// between which conditions come out as usual.
+  struct RowState {
+    bool is_used = false, has_range = false;
+    int next = 0, low = 0, high = 0;
+    std::vector<RowBound> bounds;
+  } row_state_;
   const std::vector<bool>* only_ = nullptr;  // what vector_step computes; null: all
   std::vector<Scan> scans_;                  // of the current pass
   std::vector<VReg> scan_masks_;             // AVX-512: of the lanes with bit 0, 1, ... in their number; of the first

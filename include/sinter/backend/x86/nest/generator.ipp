@@ -69,6 +69,7 @@ SINTER_DECL void LoopGenerator::render_stage(std::size_t stage) {
     if (part_ == LoopPart::blocks) return blocks_function(child);
     if (part_ == LoopPart::short_rows) return short_rows_function(child);
     if (is_in_pairs(part_)) return pairs_function(child);
+    prepare_row_state(child);
     outer_loop([&] {
       if (part_ == LoopPart::finish) finish_function(child);
       else if (prepared_.is_column()) column_step(child);
@@ -102,6 +103,7 @@ SINTER_DECL std::uint16_t LoopGenerator::enter_pass(std::size_t parent) {
 
 SINTER_DECL void LoopGenerator::row_step(std::size_t outer) {
   bool is_first = true;
+  enter_row();
   nest_.for_each_child(outer, [&](std::size_t child) {
     if (node(child).kind == NestNodeKind::store) return body_.store_outer(kernel_.stores[node(child).first], Lane0{});
     if (!is_pass(child)) return render_outside(child, {});
@@ -330,6 +332,7 @@ SINTER_DECL void LoopGenerator::accumulate(const Lane0& lane) {
 }
 
 SINTER_DECL void LoopGenerator::map_columns(std::size_t loop) {
+  if (row_state_.has_range) return map_ranges(loop);
   const int copies = nest_.loop_of(node(loop)).copies, step = copies * nest_.lanes;
   const int top = s_.new_label(), tails = s_.new_label(), tail_top = s_.new_label(), done = s_.new_label();
   s_.mov(Gpr::rax, arg(offsetof(LoopArgs, columns)));

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <optional>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -42,8 +43,10 @@ SINTER_DECL VReg LoopBody::guarded_by_element(std::uint16_t access, const Lane0&
   s_.jump(Op::je, next);
   x86_detail::move_element(s_, size, target, CodeStream::at(Gpr::rdx));
   s_.bind(next);
-  s_.binary(Op::add, Gpr::rdx,
-            CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+  if (nest_.is_chosen(access)) s_.binary_imm(Op::add, Gpr::rdx, size);
+  else
+    s_.binary(Op::add, Gpr::rdx,
+              CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
   s_.binary_imm(Op::add, Gpr::r9, 1);
   s_.binary_imm(Op::cmp, Gpr::r9, b_.lanes());
   s_.jump(Op::jl, again);
@@ -63,6 +66,9 @@ SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
   if (stride >= StrideClass::any || ((is_bool || converts) && !is_broadcast && !b_.is_avx512()))
     return guarded_by_element(inst.access, lane, holds, fill);
   const Lane type = lane_of(inst.dtype);
+  if (b_.is_avx512() && !is_bool && !is_broadcast && !converts && meets_both && is_hinted(inst) &&
+      nest_.place(inst.args[0]).is_vector)
+    return load_where(inst, lane, holds, fill);
   const VReg result = is_bool ? b_.mask_or(fill, fill) : b_.copy(type, fill);
   const int done = s_.new_label();
   jump_if_false(holds, done);
@@ -93,6 +99,21 @@ SINTER_DECL VReg LoopBody::emit_guarded_load(InstId i, const Lane0& lane) {
   return result;
 }
 
+/// Without a jump, on AVX-512: where a part begins or ends, some lanes are mostly read.
+SINTER_DECL VReg LoopBody::load_where(const Inst& inst, const Lane0& lane, VReg holds, VReg fill) {
+  const Lane type = lane_of(inst.dtype);
+  const Inst& otherwise = kernel().body[inst.args[1]];
+  const bool is_zero = otherwise.prim == Prim::immediate && otherwise.bits == 0;
+  const VReg result = is_zero ? s_.new_vec(b_.bytes(type)) : b_.copy(type, fill);
+  const Mem m = address(inst.access, NestLevel::column, lane, -1);
+  Instruction& move =
+      s_.emit(size_of(type) == 4 ? Op::vmovups : Op::vmovupd, {vec(result, b_.bytes(type)), mem(b_.bytes(type))}, m);
+  move.mask = holds;
+  move.zeroing = is_zero;
+  move.reads_first = !is_zero;
+  return result;
+}
+
 SINTER_DECL VReg LoopBody::emit_usual(InstId i, const Lane0& lane) {
   const Inst& inst = kernel().body[i];
   const bool holds = inst.usually() == Usually::holds;
@@ -115,7 +136,33 @@ inline bool want(const std::vector<Inst>& body, InstId id, bool holds, std::vect
   wanted.emplace_back(id, holds);
   return true;
 }
+/// What a condition comes to by those that are wanted, other than itself.
+inline std::optional<bool> implied(const std::vector<Inst>& body, InstId id,
+                                   const std::vector<std::pair<InstId, bool>>& wanted, bool is_itself) {
+  for (const auto& [known, value] : wanted)
+    if (known == id && !is_itself) return value;
+  const Inst& inst = body[id];
+  if (inst.prim == Prim::immediate) return inst.bits != 0;
+  if (inst.prim != Prim::not_ && inst.prim != Prim::and_ && inst.prim != Prim::or_) return std::nullopt;
+  const std::optional<bool> a = implied(body, inst.args[0], wanted, false);
+  if (inst.prim == Prim::not_) return a ? std::optional(!*a) : a;
+  const bool settles = inst.prim == Prim::or_;  // one operand of this value is enough
+  const std::optional<bool> b = implied(body, inst.args[1], wanted, false);
+  if ((a && *a == settles) || (b && *b == settles)) return settles;
+  return a && b ? std::optional(!settles) : std::nullopt;
+}
 }  // namespace x86_detail
+
+/// Leaves out conditions that follow from others. False: they contradict each other.
+SINTER_DECL bool LoopGenerator::drop_implied() {
+  std::vector<std::pair<InstId, bool>>& all = usual_.conditions;
+  for (std::size_t i = all.size(); i-- > 0;) {
+    const std::optional<bool> follows = x86_detail::implied(kernel_.body, all[i].first, all, true);
+    if (follows && *follows != all[i].second) return false;
+    if (follows) all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return true;
+}
 
 /// Fills usual_. False: the loop does other things than compute and store, or has no guarded load that would gain.
 SINTER_DECL bool LoopGenerator::find_usual(std::size_t loop) {
@@ -133,7 +180,7 @@ SINTER_DECL bool LoopGenerator::find_usual(std::size_t loop) {
         fits =
             fits && x86_detail::want(body, body[id].args[0], body[id].usually() == Usually::holds, usual_.conditions);
   });
-  if (!fits || usual_.conditions.empty() || usual_.conditions.size() > 12) return false;
+  if (!fits || !drop_implied() || usual_.conditions.empty() || usual_.conditions.size() > 12) return false;
   usual_.tested.assign(body.size(), false);
   for (const auto& [id, holds] : usual_.conditions) {
     const std::vector<bool> under = instructions_under(body, id);

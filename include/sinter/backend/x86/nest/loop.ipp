@@ -145,9 +145,9 @@ class CompiledLoop final : public LoopCode {
     const std::span<const InstId> ids = nest.ids_of(fold);
     std::size_t count = 0;
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const Inst& inst = kernel_.body[ids[i]];
+      const Inst& inst = nest.kernel->body[ids[i]];
       if (nest.holder(ids, i) == ids[i])
-        count += inst.prim == Prim::fold ? kernel_.folds[inst.access].states.size() : 1;
+        count += inst.prim == Prim::fold ? nest.kernel->folds[inst.access].states.size() : 1;
     }
     return static_cast<int>(count);
   }
@@ -168,8 +168,9 @@ class CompiledLoop final : public LoopCode {
       }
       if ((node.kind == NestNodeKind::compute || node.kind == NestNodeKind::step) && n < loop_end)
         for (const InstId id : nest.ids_of(node))
-          work +=
-              nest.places[id].is_vector && !is_reduction(kernel_.body[id].prim) ? cost_of(kernel_.body[id].prim) : 0;
+          work += nest.places[id].is_vector && !is_reduction(nest.kernel->body[id].prim)
+                      ? cost_of(nest.kernel->body[id].prim)
+                      : 0;
     }
     nanoseconds_per_element_ = work / nest.lanes / 6;
   }

@@ -37,15 +37,19 @@ SINTER_DECL bool LoopBody::is_shared(std::size_t access) const {
   return true;
 }
 
+/// What is seldom read comes last: it is where the inside of a row is not.
 SINTER_DECL void LoopBody::use_loads(std::size_t place, NestLevel lowest, NestLevel highest) {
-  for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
-    if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
-    for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
-      const Inst& inst = kernel().body[id];
-      const NestLevel level = nest_.place(id).level;
-      if (reads_memory(inst.prim) && lowest <= level && level <= highest) use_pointer(inst.access);
+  for (const bool is_seldom : {false, true})
+    for (std::size_t n = place; n < nest_.nest.nodes[place].end; ++n) {
+      if (nest_.nest.nodes[n].kind != NestNodeKind::compute) continue;
+      for (const InstId id : nest_.nest.ids_of(nest_.nest.nodes[n])) {
+        const Inst& inst = kernel().body[id];
+        const NestLevel level = nest_.place(id).level;
+        const bool is_rare = inst.prim == Prim::guarded_load && inst.usually() == Usually::fails;
+        if (reads_memory(inst.prim) && lowest <= level && level <= highest && is_rare == is_seldom)
+          use_pointer(inst.access);
+      }
     }
-  }
 }
 
 /// Stores inside or outside the loops below the task's.
@@ -78,6 +82,21 @@ SINTER_DECL void LoopBody::reset_pointers() {
       if (pointer(a, row).kind != Pointer::Kind::none && (row == 0 || !is_shared(a))) set_pointer(a, row);
 }
 
+SINTER_DECL Mem LoopBody::base_of(std::size_t access) const {
+  if (nest_.is_chosen(access)) return CodeStream::slot(chosen_[access - nest_.pieces->first_chosen].base);
+  return CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base)));
+}
+SINTER_DECL Mem LoopBody::outer_stride_of(std::size_t access) const {
+  if (nest_.is_chosen(access)) return CodeStream::slot(chosen_[access - nest_.pieces->first_chosen].outer_stride);
+  return CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+}
+/// What is chosen has neighbours along the row.
+SINTER_DECL void LoopBody::times_column_stride(Gpr r, std::size_t access) {
+  if (nest_.is_chosen(access)) s_.emit(Op::imul, {reg(r), reg(r), immediate()}, size_of(dtype_of_access(access)));
+  else
+    s_.binary(Op::imul, r, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, column_stride))));
+}
+
 SINTER_DECL void LoopBody::set_pointer(std::size_t access, int row) {
   const Pointer& p = pointer(access, row);
   const Gpr r = p.kind == Pointer::Kind::reg ? p.reg : Gpr::rax;
@@ -87,10 +106,10 @@ SINTER_DECL void LoopBody::set_pointer(std::size_t access, int row) {
             place);
     s_.binary(Op::add, r, CodeStream::at(loop_reg::args, offsetof(LoopArgs, scratch)));
   } else {
-    const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+    const Mem stride = outer_stride_of(access);
     s_.mov(r, stride);
     s_.binary(Op::imul, r, loop_reg::outer);
-    s_.binary(Op::add, r, CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base))));
+    s_.binary(Op::add, r, base_of(access));
     for (int i = 0; i < row; ++i) s_.binary(Op::add, r, stride);
   }
   if (p.kind == Pointer::Kind::slot) s_.mov(CodeStream::slot(p.slot), r);
@@ -139,12 +158,12 @@ SINTER_DECL Gpr LoopBody::pointer_in_register(std::size_t access, Gpr temporary,
 
 /// base + outer * outer_stride in r9, for the levels above the loops.
 SINTER_DECL Gpr LoopBody::row_address(std::size_t access, bool with_outer) {
-  const Mem base = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, base)));
+  const Mem base = base_of(access);
   if (!with_outer) {
     s_.mov(Gpr::r9, base);
     return Gpr::r9;
   }
-  const Mem stride = CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
+  const Mem stride = outer_stride_of(access);
   s_.mov(Gpr::r9, stride);
   s_.binary(Op::imul, Gpr::r9, loop_reg::outer);
   s_.binary(Op::add, Gpr::r9, base);

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/nest/row_pieces.hpp>
 #include <sinter/kernel/loop_nest/builder.hpp>
 #include <sinter/kernel/loop_nest/loop_nest.hpp>
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -15,13 +17,16 @@ namespace x86 {
 struct PreparedNest {
   LoopNest nest;
   Isa isa = Isa::avx512;
-  bool needs_count = false;      // some access works element by element in tails
-  int tiles = 0;                 // the first buffers of the nest; the others are no memory of a task
-  std::vector<char> is_checked;  // gathers whose index a check node makes an offset
+  bool needs_count = false;                 // some access works element by element in tails
+  int tiles = 0;                            // the first buffers of the nest; the others are no memory of a task
+  std::vector<char> is_checked;             // gathers whose index a check node makes an offset
+  std::shared_ptr<const RowPieces> pieces;  // whose kernel the nest is of; null: it is of the one given
 
   const Kernel& kernel() const { return *nest.kernel; }
   bool is_row() const { return kernel().kind == KernelKind::row; }
   bool is_column() const { return kernel().kind == KernelKind::column; }
+  /// Is the access's pointer chosen where a row begins?
+  bool is_chosen(std::size_t access) const { return pieces != nullptr && access >= pieces->first_chosen; }
   const ValuePlace& place(InstId id) const { return nest.places[id]; }
 };
 

@@ -68,13 +68,16 @@ SINTER_DECL Machine machine_of(Isa isa) {
   return {.vector_bytes = vector_bytes(isa), .has_masks = isa == Isa::avx512, .cost = cost_of};
 }
 
-SINTER_DECL std::optional<PreparedNest> prepare_nest(const Kernel& kernel, const Schedule& schedule, Isa isa,
+SINTER_DECL std::optional<PreparedNest> prepare_nest(const Kernel& given, const Schedule& schedule, Isa isa,
                                                      IndexWidth width, std::string& why) {
-  why = x86_detail::why_not_generated(kernel);
+  why = x86_detail::why_not_generated(given);
   if (!why.empty()) return std::nullopt;
+  PreparedNest prepared;
+  if (std::optional<RowPieces> pieces = choose_pieces_by_row(given))
+    prepared.pieces = std::make_shared<const RowPieces>(std::move(*pieces));
+  const Kernel& kernel = prepared.pieces != nullptr ? prepared.pieces->kernel : given;
   std::optional<LoopNest> nest = build_nest(kernel, schedule, machine_of(isa), width, why);
   if (!nest) return std::nullopt;
-  PreparedNest prepared;
   prepared.nest = std::move(*nest);
   prepared.isa = isa;
   prepared.needs_count = x86_detail::needs_count(kernel);
