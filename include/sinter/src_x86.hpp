@@ -32,6 +32,7 @@
 #include <sinter/backend/x86/machine/assembler.ipp>
 #include <sinter/backend/x86/machine/code_memory.ipp>
 #include <sinter/backend/x86/machine/emitter.ipp>
+#include <sinter/backend/x86/machine/interleave.ipp>
 #include <sinter/backend/x86/machine/listing.ipp>
 #include <sinter/backend/x86/machine/lower.ipp>
 #include <sinter/backend/x86/machine/register_allocator.ipp>

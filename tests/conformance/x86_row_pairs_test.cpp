@@ -4,7 +4,9 @@
 #ifndef SINTER_NO_X86
 #include "x86_loop_cases.hpp"
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -209,6 +211,53 @@ TEST_CASE("x86 row pairs: results larger than the caches, aligned and not", "[x8
             const auto bytes = static_cast<std::size_t>(part * columns) * sizeof(float);
             REQUIRE(std::memcmp(to + row * columns, few.data(), bytes) == 0);
           }
+        }
+      }
+}
+
+TEST_CASE("x86 rows: what a later pass reads again is kept where the result goes, in place too", "[x86]") {
+  struct Kept {
+    const char* name;
+    bool is_in_result, uses_weights;
+    std::function<ScalarValue(ScalarBuilder&, ScalarValue x, ScalarValue weight)> build;
+  };
+  const Kept kept[] = {
+      {"softmax", true, false, [](ScalarBuilder& s, ScalarValue x, ScalarValue) { return softmax(s, x, {}); }},
+      {"softmax, weighted", false, true,
+       [](ScalarBuilder& s, ScalarValue x, ScalarValue weight) { return s.mul(softmax(s, x, {}), weight); }},
+      {"softmax, less its operand", false, false,
+       [](ScalarBuilder& s, ScalarValue x, ScalarValue) { return s.sub(softmax(s, x, {}), x); }},
+  };
+  for (const x86::Isa isa : isas())
+    for (const Kept& row : kept)
+      for (const std::int64_t columns : {1, 15, 64, 1000, 4100}) {
+        INFO(row.name << ", rows of " << columns);
+        const std::int64_t rows = 5;
+        const Case c{row.name, DType::f32, DType::f32, false, row.uses_weights, row.build};
+        const Maker m = make(c, rows, columns);
+        const auto code = x86::compile_loop(m.kernel, {}, isa);
+        REQUIRE(code != nullptr);
+        const Buffer x = filled(c.in, rows * columns);
+        Buffer weight = filled(DType::f32, columns);
+        std::vector<std::byte> memory(2 * code->scratch_bytes(columns) + 64);
+        std::byte* scratch = memory.data() + (64 - reinterpret_cast<std::uintptr_t>(memory.data()) % 64) % 64;
+        const auto run = [&](x86::LoopFunction function, Buffer& from, Buffer& to) {
+          std::fill(memory.begin(), memory.end(), std::byte{0x5a});
+          const x86::LoopArgs args =
+              arguments(m, {from.bytes.data(), weight.bytes.data(), to.bytes.data()}, scratch, *code);
+          function(&args, 0, rows);
+          REQUIRE(to.guard_holds());
+          return std::all_of(memory.begin(), memory.end(), [](std::byte b) { return b == std::byte{0x5a}; });
+        };
+        Buffer in = x, apart(c.out, rows * columns);
+        REQUIRE(run(code->function(), in, apart) == row.is_in_result);
+        REQUIRE(in == x);
+        std::vector<x86::LoopFunction> functions{code->function()};
+        if (code->pairs() != nullptr) functions.push_back(code->pairs());
+        for (const x86::LoopFunction function : functions) {
+          Buffer place = x;
+          run(function, place, place);
+          REQUIRE(place == apart);
         }
       }
 }

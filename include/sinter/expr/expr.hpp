@@ -157,7 +157,9 @@ class Expr : public TensorMethods<Expr<Op, A...>> {
   void append(std::size_t& at, Leaf&& leaf) { leaves_[at++] = std::move(leaf); }
   template <class Op2, class... A2>
   void append(std::size_t& at, Expr<Op2, A2...>&& part) {
-    for (Leaf& leaf : part.leaves_) leaves_[at++] = std::move(leaf);
+    [&]<std::size_t... I>(std::index_sequence<I...>) {
+      ((leaves_[at++] = std::move(part.leaves_[I])), ...);
+    }(std::make_index_sequence<expr_detail::leaf_count<Expr<Op2, A2...>>>{});
   }
 
   std::array<Leaf, leaf_count> leaves_;
@@ -182,9 +184,16 @@ held_t<T> hold(T&& operand, [[maybe_unused]] Location where) {
   else return std::move(operand);
 }
 
+/// As hold(), but a temporary expression stays where it is: its leaves move once, into the one that takes it.
+template <class T>
+decltype(auto) hold_in_place(T&& operand, Location where) {
+  if constexpr (is_expr<std::remove_cvref_t<T>> && !std::is_lvalue_reference_v<T>) return std::move(operand);
+  else return hold<T>(std::forward<T>(operand), where);
+}
+
 template <class Op, class... T>
 auto make_expr(Location where, T&&... operands) -> Expr<Op, held_t<T>...> {
-  return Expr<Op, held_t<T>...>(where, hold<T>(std::forward<T>(operands), where)...);
+  return Expr<Op, held_t<T>...>(where, hold_in_place<T>(std::forward<T>(operands), where)...);
 }
 
 }  // namespace tensor_detail

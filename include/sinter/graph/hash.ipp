@@ -69,6 +69,7 @@ inline bool same_node(const Node& a, const Node& b, Likeness likeness = Likeness
     return false;
   for (std::size_t i = 0; i < a.types.size(); ++i)
     if (!identical(a.types[i], b.types[i])) return false;
+  if (&a.attrs == &b.attrs) return true;                                               // above all: both have none
   if (a.op == &input_op()) return a.attrs[input_position] == b.attrs[input_position];  // not its name
   if (!same_plain_fields(a.attrs, b.attrs) || !payloads_alike(a.attrs, b.attrs, likeness) ||
       !a.attrs.constant != !b.attrs.constant)

@@ -4,9 +4,9 @@
 
 #include <sinter/graph/pending_node.hpp>
 
-#include <sinter/base/block_pool.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
+#include <sinter/graph/pending_memory.hpp>
 #include <sinter/tensor/device_memory.hpp>
 #include <sinter/tensor/slot.hpp>
 
@@ -19,27 +19,6 @@
 SINTER_NAMESPACE_BEGIN
 
 namespace graph_detail {
-
-/// Pending nodes alive on this thread, which nobody has run; bounds how much work can accumulate.
-inline std::int64_t& pending_nodes() noexcept {
-  static thread_local constinit std::int64_t count = 0;
-  return count;
-}
-
-inline constexpr std::size_t small_leaves = 4, large_leaves = 16;
-inline constexpr std::size_t small_bytes = sizeof(PendingNode) + small_leaves * sizeof(Leaf);
-inline constexpr std::size_t large_bytes = sizeof(PendingNode) + large_leaves * sizeof(Leaf);
-
-inline void* allocate_pending_node(std::size_t leaves) {
-  if (leaves <= small_leaves) return BlockPool<small_bytes>::allocate();
-  if (leaves <= large_leaves) return BlockPool<large_bytes>::allocate();
-  return ::operator new(sizeof(PendingNode) + leaves * sizeof(Leaf), std::align_val_t{16});
-}
-inline void free_pending_node(void* block, std::size_t leaves) noexcept {
-  if (leaves <= small_leaves) BlockPool<small_bytes>::release(block);
-  else if (leaves <= large_leaves) BlockPool<large_bytes>::release(block);
-  else ::operator delete(block, std::align_val_t{16});
-}
 
 inline std::string dtype_list(std::span<const DType> dtypes) {
   std::string text;
@@ -167,12 +146,16 @@ struct StatementScope {
 
 inline constexpr std::int64_t max_pending = 4096;
 
-/// Runs the value at once under SINTER_EAGER, or when too much has accumulated.
-inline void after_recording(const Ref<TensorImpl>& value, std::string_view op, Location where) {
-  if (value->trace != 0) return;
-  if (SINTER_LIKELY(!Context::get().is_eager && pending_nodes() <= max_pending)) return;
+/// Under SINTER_EAGER, or when too much has accumulated.
+inline bool must_run_now(const TensorImpl& value) {
+  return value.trace == 0 && (Context::get().is_eager || pending_nodes() > max_pending);
+}
+SINTER_NOINLINE inline void run_now(const Ref<TensorImpl>& value, std::string_view op, Location where) {
   TensorImpl* raw = value.get();
   evaluate({&raw, 1}, op, where);
+}
+inline void after_recording(const Ref<TensorImpl>& value, std::string_view op, Location where) {
+  if (SINTER_UNLIKELY(must_run_now(*value))) run_now(value, op, where);
 }
 
 }  // namespace graph_detail
@@ -442,42 +425,89 @@ SINTER_DECL bool keeps_float_type(const ExprStructure& structure) noexcept {
   return true;
 }
 
-SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
-  for (const Leaf& leaf : leaves)
-    if (leaf.value && SINTER_UNLIKELY(is_complex(leaf.value->type.dtype)))
-      return graph_detail::record_steps(structure, leaves, where);
-  const Type* common = nullptr;
-  Type type;
-  bool is_weak = false;
-  std::string_view op = structure.steps.back().op->name;
-  graph_detail::check_traces(leaves, op, where);
-  graph_detail::StatementScope statement(op, where);
-  if (SINTER_LIKELY(keeps_float_type(structure) && graph_detail::agree(leaves, common))) {
-    type = *common;
-  } else {
-    std::vector<graph_detail::StepType> stack;
-    for (const ExprStep& step : structure.steps) {
-      if (step.op == nullptr) {
-        stack.push_back(graph_detail::leaf_type(leaves[step.leaf]));
-        continue;
-      }
-      std::span<const graph_detail::StepType> args(stack.data() + stack.size() - step.arity, step.arity);
-      auto result = graph_detail::apply_step(*step.op, args, Attrs{}, where);
-      stack.resize(stack.size() - step.arity);
-      stack.push_back(result);
-    }
-    type = {stack[0].dtype, graph_detail::common_device(leaves, op, where), stack[0].shape};
-    is_weak = stack[0].is_weak;
-    if (SINTER_UNLIKELY(type.device != Device::cpu())) graph_detail::settle_numbers(leaves, op, where);
+namespace graph_detail {
+/// What most statements have: values that are floats of one type, and so is the result. Nothing is promoted, stretched
+/// or refused, and the type has been checked when the operand was made.
+struct UniformLeaves {
+  const TensorImpl* first = nullptr;  // null: they are not uniform, or no leaf is a value
+  bool reach_tape = false;
+};
+inline UniformLeaves uniform_leaves(std::span<const Leaf> leaves, const Trace* trace) {
+  UniformLeaves found;
+  for (const Leaf& leaf : leaves) {
+    const TensorImpl* value = leaf.value.get();
+    if (value == nullptr) continue;
+    if (value->is_weak || (value->type.dtype != DType::f32 && value->type.dtype != DType::f64)) return {};
+    if (SINTER_UNLIKELY(value->trace != 0) && (trace == nullptr || value->trace != trace->id()) && !value->is_ready() &&
+        Trace::find(value->trace) == nullptr)
+      return {};
+    if (found.first == nullptr) found.first = value;
+    else if (value != found.first && !identical(value->type, found.first->type)) return {};
+    found.reach_tape |= value->tape.load(std::memory_order_relaxed) != TapeState::none;
   }
-  static_cast<void>(type.shape.numel(where));
-  Ref<PendingNode> pending_node = PendingNode::make(leaves);
+  return found;
+}
+
+/// The type of an expression's result, step by step.
+inline StepType expression_type(const ExprStructure& structure, std::span<const Leaf> leaves, Location where) {
+  std::vector<StepType> stack;
+  for (const ExprStep& step : structure.steps) {
+    if (step.op == nullptr) {
+      stack.push_back(leaf_type(leaves[step.leaf]));
+      continue;
+    }
+    std::span<const StepType> args(stack.data() + stack.size() - step.arity, step.arity);
+    auto result = apply_step(*step.op, args, Attrs{}, where);
+    stack.resize(stack.size() - step.arity);
+    stack.push_back(result);
+  }
+  return stack[0];
+}
+
+/// The statement that gives `value`, a new one.
+inline void attach_statement(TensorImpl& value, const ExprStructure& structure, std::span<Leaf> leaves, Location where,
+                             const Trace* trace) {
+  PendingNode* pending_node = PendingNode::make(leaves).detach();
   pending_node->structure = &structure;
   pending_node->where = where;
-  graph_detail::belong_to_trace(*pending_node);
-  Ref<TensorImpl> value = graph_detail::make_pending(type, std::move(pending_node), 0);
-  value->is_weak = is_weak;
-  graph_detail::after_recording(value, op, where);
+  if (SINTER_UNLIKELY(trace != nullptr)) {
+    pending_node->trace = value.trace = trace->id();
+    pending_node->is_off_tape = trace->stops_gradients();
+  }
+  value.pending_node = pending_node;
+  value.state.store(TensorState::pending, std::memory_order_relaxed);
+}
+
+SINTER_NOINLINE inline Ref<TensorImpl> record_mixed(const ExprStructure& structure, std::span<Leaf> leaves,
+                                                    Location where) {
+  for (const Leaf& leaf : leaves)
+    if (leaf.value && is_complex(leaf.value->type.dtype)) return record_steps(structure, leaves, where);
+  const std::string_view op = structure.steps.back().op->name;
+  check_traces(leaves, op, where);
+  StatementScope statement(op, where);
+  const StepType result = expression_type(structure, leaves, where);
+  const Type type{result.dtype, common_device(leaves, op, where), result.shape};
+  if (SINTER_UNLIKELY(type.device != Device::cpu())) settle_numbers(leaves, op, where);
+  static_cast<void>(type.shape.numel(where));
+  Ref<TensorImpl> value = TensorImpl::make(type);
+  if (is_on_tape(type, leaves)) value->tape.store(TapeState::node, std::memory_order_relaxed);
+  attach_statement(*value, structure, leaves, where, statement.trace);
+  value->is_weak = result.is_weak;
+  after_recording(value, op, where);
+  return value;
+}
+}  // namespace graph_detail
+
+SINTER_DECL Ref<TensorImpl> record_expression(const ExprStructure& structure, std::span<Leaf> leaves, Location where) {
+  const Trace* trace = graph_detail::innermost_trace();
+  const graph_detail::UniformLeaves uniform = graph_detail::uniform_leaves(leaves, trace);
+  if (SINTER_UNLIKELY(uniform.first == nullptr || !keeps_float_type(structure)))
+    return graph_detail::record_mixed(structure, leaves, where);
+  Ref<TensorImpl> value = TensorImpl::make(uniform.first->type);
+  if (uniform.reach_tape && is_tape_on()) value->tape.store(TapeState::node, std::memory_order_relaxed);
+  graph_detail::attach_statement(*value, structure, leaves, where, trace);
+  if (SINTER_UNLIKELY(graph_detail::must_run_now(*value)))
+    graph_detail::run_now(value, structure.steps.back().op->name, where);
   return value;
 }
 

@@ -97,9 +97,15 @@ inline void append_leaves(const Space& space, int axis, Dim factor, AxisIndex& o
   }
   out.terms.push_back({factor, axis});
 }
+
+/// One axis that is not split, or none: what most indices are.
+inline bool is_over_leaves(const Space& space, const AxisIndex& index) {
+  return index.terms.empty() || (index.terms.size() == 1 && space[index.terms[0].axis].is_leaf());
+}
 }  // namespace kernel_detail
 
 SINTER_DECL AxisIndex expand_leaves(const Space& space, const AxisIndex& index) {
+  if (kernel_detail::is_over_leaves(space, index)) return index;
   AxisIndex out;
   out.offset = index.offset;
   out.is_known = index.is_known;
@@ -167,9 +173,14 @@ SINTER_DECL bool enumerates(const Space& space, const IndexMap& map, const Shape
 
 SINTER_DECL std::uint64_t leaves_of(const Space& space, const IndexMap& map) {
   std::uint64_t mask = 0;
-  for (int i = 0; i < map.rank; ++i)
-    for (const IndexTerm& term : expand_leaves(space, map[i]).terms)
+  const auto add = [&](const AxisIndex& index) {
+    for (const IndexTerm& term : index.terms)
       if (!is_number(term.factor, 0)) mask |= std::uint64_t{1} << term.axis;
+  };
+  for (int i = 0; i < map.rank; ++i) {
+    if (kernel_detail::is_over_leaves(space, map[i])) add(map[i]);
+    else add(expand_leaves(space, map[i]));
+  }
   return mask;
 }
 

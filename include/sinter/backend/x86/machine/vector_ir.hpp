@@ -385,6 +385,10 @@ class CodeStream {
   }
 
   Instruction& last() { return code_.back(); }
+  /// How many instructions there are.
+  std::uint32_t position() const { return static_cast<std::uint32_t>(code_.size()); }
+  /// Those from `first` on, which may change places while nothing is added.
+  std::span<Instruction> code_from(std::uint32_t first) { return {&code_[0] + first, code_.size() - first}; }
 
   int new_label() { return labels_++; }
   /// A routine inside this stream, named by `key`, with its own part of the frame: a new one when first asked for,
@@ -440,7 +444,6 @@ class CodeStream {
     vregs_.append(info);
     return static_cast<VReg>(vregs_.size() - 1);
   }
-  std::uint32_t position() const { return static_cast<std::uint32_t>(code_.size()); }
   std::int32_t pool_bytes(const void* data, int bytes);
   std::int32_t pool_splat(std::uint64_t bits, int element);
 

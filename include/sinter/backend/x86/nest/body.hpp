@@ -143,6 +143,8 @@ class LoopBody {
   bool is_narrow(InstId i) const { return nest_.nest.narrow_index && kernel().body[i].dtype == DType::i64; }
   void store_by_element(std::size_t access, const Lane0& lane, VReg value, bool widens = false);
   void element_pointer(std::size_t access, const Lane0& lane, int displacement);
+  void place_tile_in_result(std::size_t stage);
+  std::size_t pointer_of_tile(std::size_t tile) const;
   Mem tile_address(std::size_t tile, DType dtype, const Lane0& lane);
 
   CodeStream& s_;
@@ -152,6 +154,7 @@ class LoopBody {
   int rows_ = 0;  // 0: copies are vectors
   int row_count_ = 1, row_ = 0;
   std::size_t taken_registers_ = 0;  // by pointers
+  int tile_in_result_ = -1;          // the tile that needs no memory of its own
   std::vector<VReg> values_;
   std::vector<Pointer> pointers_;  // of each row: accesses, then tiles
   std::vector<Chosen> chosen_;

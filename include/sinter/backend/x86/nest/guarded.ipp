@@ -6,12 +6,14 @@
 
 #include <sinter/backend/x86/nest/generator.hpp>
 
+#include <sinter/backend/x86/machine/interleave.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/base/index.hpp>
 
 #include <algorithm>
 #include <bit>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 
 SINTER_NAMESPACE_BEGIN
@@ -224,10 +226,16 @@ SINTER_DECL void LoopGenerator::emit_usual_test(std::size_t loop, int copies, in
   s_.jump(Op::jne, otherwise);
 }
 
-/// All vectors of one step, without a tail.
+/// All vectors of one step, without a tail; two of them in turns.
 SINTER_DECL void LoopGenerator::whole_step(std::size_t loop, int copies) {
   const auto emit_all = [&] {
-    for (int u = 0; u < copies; ++u) step_of_rows(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+    std::uint32_t before = 0;
+    for (int u = 0; u < copies; ++u) {
+      const std::uint32_t start = s_.position();
+      step_of_rows(loop, {.copy = u, .column_offset = u * nest_.lanes, .tail = {}});
+      if (u % 2 == 1) interleave(s_, before, start);
+      before = start;
+    }
   };
   const bool has_guard = std::any_of(kernel_.body.begin(), kernel_.body.end(),
                                      [](const Inst& inst) { return inst.prim == Prim::guarded_load; });

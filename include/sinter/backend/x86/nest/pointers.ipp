@@ -73,7 +73,60 @@ SINTER_DECL void LoopBody::assign_pointers(std::size_t place) {
   use_stores(place, true);
   if (has_rows) use_loads(place, NestLevel::outer, NestLevel::outer);
   if (nest_.is_column() || has_rows) use_stores(place, false);
-  for (int tile = 0; !has_rows && tile < nest_.tiles; ++tile) use_pointer(kernel().accesses.size() + as_index(tile));
+  if (has_rows) return;
+  place_tile_in_result(place);
+  for (int tile = 0; tile < nest_.tiles; ++tile) use_pointer(pointer_of_tile(as_index(tile)));
+}
+
+/// Where is the tile kept, and is the result stored element by element after that, when the tile is read for the last
+/// time? Nothing else may be read in between: it may be the result's own memory.
+inline bool fits_result(const LoopNest& nest, std::size_t stage, std::size_t tile) {
+  std::size_t kept = 0, pass_end = 0, fetched = 0, stored = 0, read = 0;
+  for (std::size_t n = stage; n < nest.nodes[stage].end; ++n) {
+    const NestNode& node = nest.nodes[n];
+    if (node.kind == NestNodeKind::keep && node.first == tile) {
+      if (kept != 0) return false;
+      kept = n;
+    }
+    if (node.kind == NestNodeKind::fetch && node.first == tile) fetched = n;
+    if (node.kind == NestNodeKind::store) stored = n;
+    if (node.kind != NestNodeKind::compute) continue;
+    for (const InstId id : nest.ids_of(node))
+      if (reads_memory(nest.kernel->body[id].prim)) read = n;
+  }
+  for (std::size_t n = stage; n < kept; ++n) {
+    const NestNode& node = nest.nodes[n];
+    const bool is_pass = node.kind == NestNodeKind::fold ||
+                         (node.kind == NestNodeKind::loop && nest.loop_of(node).mode != LoopMode::task);
+    if (is_pass && node.end > kept) pass_end = std::max<std::size_t>(pass_end, node.end);
+  }
+  return kept != 0 && read < kept && pass_end != 0 && pass_end <= fetched && fetched < stored;
+}
+
+/// A tile of the result's type lies where the result goes: its lines come from the second cache while the row is
+/// computed, and not all at once when the results are stored. What passes the caches has a tile of its own.
+SINTER_DECL void LoopBody::place_tile_in_result(std::size_t stage) {
+  if (streams || !nest_.is_row() || nest_.nest.near_axis >= 0 || kernel().stores.size() != 1) return;
+  const Store& store = kernel().stores[0];
+  const DType dtype = dtype_of_access(store.access);
+  if ((dtype != DType::f32 && dtype != DType::f64) || pointer(store.access, 0).kind == Pointer::Kind::none) return;
+  const bool is_plain = std::all_of(kernel().accesses.begin(), kernel().accesses.end(), [&](const Access& access) {
+    const StrideClass stride = access.stride[as_index(nest_.nest.vector_axis)];
+    return stride == StrideClass::unit || (stride == StrideClass::zero && &access != &kernel().accesses[store.access]);
+  });
+  const bool reads_plainly = std::none_of(kernel().body.begin(), kernel().body.end(), [](const Inst& inst) {
+    return reads_memory(inst.prim) && inst.prim != Prim::load;
+  });
+  if (!is_plain || !reads_plainly) return;
+  for (int tile = 0; tile < nest_.tiles && tile_in_result_ < 0; ++tile) {
+    const bool has_its_type = kernel().body[nest_.nest.buffers[as_index(tile)].value].dtype == dtype;
+    if (has_its_type && fits_result(nest_.nest, stage, as_index(tile))) tile_in_result_ = tile;
+  }
+}
+
+SINTER_DECL std::size_t LoopBody::pointer_of_tile(std::size_t tile) const {
+  const bool is_in_result = tile_in_result_ >= 0 && tile == as_index(tile_in_result_);
+  return is_in_result ? kernel().stores[0].access : kernel().accesses.size() + tile;
 }
 
 SINTER_DECL void LoopBody::reset_pointers() {
@@ -188,7 +241,7 @@ SINTER_DECL Mem LoopBody::address(std::size_t access, NestLevel level, const Lan
 }
 
 SINTER_DECL Mem LoopBody::tile_address(std::size_t tile, DType dtype, const Lane0& lane) {
-  const Gpr base = pointer_in_register(kernel().accesses.size() + tile, Gpr::r9);
+  const Gpr base = pointer_in_register(pointer_of_tile(tile), Gpr::r9);
   const auto size = static_cast<unsigned>(size_of(dtype));
   return CodeStream::at(base, loop_reg::column, std::countr_zero(size),
                         lane.column_offset * static_cast<std::int32_t>(size));
