@@ -76,8 +76,15 @@ struct Pow {
   static ValList vjp(const VjpArgs& a) {
     const Val base = a.in[0], exponent = a.in[1];
     Val by_base, by_exponent;
-    if (a.needs(0)) by_base = a.dout * where(eq(exponent, 0), 0, exponent * pow(base, exponent - 1));
-    if (a.needs(1)) by_exponent = a.dout * where(logical_and(eq(base, 0), ge(exponent, 0)), 0, a.out * log(base));
+    // What is not chosen stays finite, so that derivatives of the derivatives are no NaN at 0.
+    if (a.needs(0)) {
+      const Val is_constant = eq(exponent, 0);
+      by_base = a.dout * where(is_constant, 0, exponent * pow(base, where(is_constant, 1, exponent - 1)));
+    }
+    if (a.needs(1)) {
+      const Val at_zero = logical_and(eq(base, 0), ge(exponent, 0));
+      by_exponent = a.dout * where(at_zero, 0, a.out * log(where(at_zero, 1, base)));
+    }
     return {by_base, by_exponent};
   }
 };
