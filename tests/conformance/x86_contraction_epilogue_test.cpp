@@ -5,15 +5,19 @@
 #include "sums_in_order.hpp"
 
 #ifndef SINTER_NO_X86
+#include <sinter/backend/x86/contraction/bound_epilogue.hpp>
 #include <sinter/backend/x86/contraction/contraction.hpp>
 #include <sinter/backend/x86/contraction/epilogue.hpp>
 #include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/backend/x86/contraction/rows.hpp>
 #include <sinter/backend/x86/contraction/turned.hpp>
 #include <sinter/base/threads.hpp>
+#include <sinter/kernel/loop_nest/builder.hpp>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <functional>
 #include <limits>
@@ -162,14 +166,33 @@ struct Case {
         }
     return out;
   }
-  std::vector<std::vector<T>> run(Isa isa) const {
+  std::unique_ptr<Launch> bound(Isa isa) const {
     std::string why;
     auto executable = make_contraction_executable(kernel, {}, isa, &why);
     INFO(why);
     REQUIRE(executable != nullptr);
-    auto launch = executable->bind(geometry);
+    return executable->bind(geometry);
+  }
+  std::vector<std::vector<T>> run(Isa isa) const {
     std::vector<std::vector<T>> out = data;
-    sinter_test::run_guarded(*launch, kernel, geometry, out, sinter_test::GuardPages::at_end);
+    sinter_test::run_guarded(*bound(isa), kernel, geometry, out, sinter_test::GuardPages::at_end);
+    return out;
+  }
+  /// Operands and results are on cache lines, or one element behind.
+  std::vector<std::vector<T>> run_beside_lines(Isa isa, bool is_aligned) const {
+    constexpr std::size_t line = 64;
+    std::vector<std::vector<T>> memory, out = data;
+    std::vector<void*> operands;
+    for (const auto& operand : data) {
+      auto& place = memory.emplace_back(operand.size() + 2 * line);
+      const std::size_t past_line = reinterpret_cast<std::uintptr_t>(place.data()) % line;
+      T* const begin = place.data() + (line - past_line) / sizeof(T) + (is_aligned ? 0 : 1);
+      std::copy(operand.begin(), operand.end(), begin);
+      operands.push_back(begin);
+    }
+    bound(isa)->run(operands.data());
+    for (std::size_t i = 0; i < out.size(); ++i)
+      std::copy_n(static_cast<const T*>(operands[i]), out[i].size(), out[i].begin());
     return out;
   }
 };
@@ -361,6 +384,39 @@ TEST_CASE("epilogues that walk many arrays: tasks are whole rows, with the same 
 
 TEST_CASE("epilogues that walk many arrays: B beyond the cache goes in chunks", "[x86][contraction][epilogue]") {
   CHECK(check_update<float>({.m = 15, .n = 5000, .k = 300, .a_transposed = true}) > 1);
+}
+
+TEST_CASE("epilogues that walk many arrays: what no array is updated by goes past the caches",
+          "[x86][contraction][epilogue]") {
+  const int before = thread_count();
+  for (Isa isa : {Isa::avx2, Isa::avx512}) {
+    if (!host_has(isa)) continue;
+    INFO((isa == Isa::avx2 ? "avx2" : "avx512"));
+    Case<float> c({.m = 520, .n = 509, .k = 20, .a_transposed = true});  // rows lie 512 numbers apart
+    add_update(c);
+    c.store(c.sum);
+    c.finish();
+    const auto parts = split_contraction(c.kernel, {}, isa, nullptr);
+    REQUIRE(parts.has_value());
+    x86_contraction_detail::EpilogueCode code(*parts, isa);
+    std::uint64_t results = 0;
+    CHECK(code.loop(IndexWidth::narrow_if_possible)->streaming_new(results) != nullptr);
+    CHECK(results == std::uint64_t{1} << (parts->sum - 1));  // the access made last, before the sum's
+    const auto wanted = c.expected();
+    for (int threads : {1, 2}) {
+      set_thread_count(threads);
+      CHECK(same(c.run_beside_lines(isa, true), wanted));
+      CHECK(same(c.run_beside_lines(isa, false), wanted));
+    }
+    Case<float> update_alone({.m = 520, .n = 509, .k = 20});
+    add_update(update_alone);
+    update_alone.finish();
+    const auto parts_alone = split_contraction(update_alone.kernel, {}, isa, nullptr);
+    REQUIRE(parts_alone.has_value());
+    x86_contraction_detail::EpilogueCode code_alone(*parts_alone, isa);
+    CHECK(code_alone.loop(IndexWidth::narrow_if_possible)->streaming_new(results) == nullptr);
+  }
+  set_thread_count(before);
 }
 
 namespace {

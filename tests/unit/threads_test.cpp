@@ -77,6 +77,18 @@ TEST_CASE("each thread goes through a share of its own", "[threads]") {
   CHECK(is_shared);
 }
 
+TEST_CASE("the last chunk of long work is short", "[threads]") {
+  ThreadCount count(2);
+  constexpr std::int64_t tasks = 4000;
+  constexpr double each_nanoseconds = 10'000;
+  std::atomic<std::int64_t> longest{0};
+  parallel_for(tasks, each_nanoseconds, [&](std::int64_t begin, std::int64_t end) {
+    std::int64_t before = longest;
+    while (before < end - begin && !longest.compare_exchange_weak(before, end - begin)) {}
+  });
+  CHECK(static_cast<double>(longest) * each_nanoseconds <= 100'000);
+}
+
 TEST_CASE("exceptions come out of parallel_for, and it works afterwards", "[threads]") {
   for (int threads : {1, 2}) {
     ThreadCount count(threads);

@@ -252,11 +252,13 @@ inline void OwnHelpers::serve(ThreadPool& pool) noexcept {
   }
 }
 
-/// Chunks long enough that claiming costs nothing, and enough of them that a late helper still finds work.
+/// Chunks long enough that claiming costs nothing, and enough of them that a late helper still finds work, and that the
+/// last one is not waited for long.
 inline std::int64_t chunk_size(std::int64_t tasks, double nanoseconds_per_task, int threads) {
-  constexpr double chunk_nanoseconds = 8'000;
-  double chunks = std::clamp(static_cast<double>(tasks) * nanoseconds_per_task / chunk_nanoseconds,
-                             static_cast<double>(threads), threads * 16.0);
+  constexpr double chunk_nanoseconds = 8'000, longest_nanoseconds = 100'000;
+  const double all = static_cast<double>(tasks) * nanoseconds_per_task;
+  const double chunks = std::clamp(all / chunk_nanoseconds, static_cast<double>(threads),
+                                   std::max(threads * 16.0, all / longest_nanoseconds));
   return std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(tasks) / chunks));
 }
 

@@ -16,7 +16,9 @@ SINTER_DECL NestBinder::NestBinder(const Kernel& the_kernel) : kernel(&the_kerne
 SINTER_DECL NestBinding NestBinder::bind(const BoundGeometry& geometry, const NestCosts& costs) const {
   NestBinding binding;
   add_parallel_axes(binding, geometry);
-  binding.nanoseconds *= std::max(costs.nanoseconds_per_element, bytes_per_element * 0.02);
+  // What another thread has written, or what does not fit, comes from beyond a core's own caches.
+  constexpr double nanoseconds_per_byte = 0.06;
+  binding.nanoseconds *= std::max(costs.nanoseconds_per_element, bytes_per_element * nanoseconds_per_byte);
   if (binding.is_empty) return binding;
   const bool is_reduced = kernel->is_reduced(kernel->rank() - 1);
   if (!is_reduced) merge_into_vector_axis(binding, geometry);

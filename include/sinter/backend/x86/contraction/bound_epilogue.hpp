@@ -51,9 +51,9 @@ struct BoundEpilogue {
     scratch.status = {};
     scratch.args.pointer[bases.size()].base = reinterpret_cast<char*>(sums);
   }
-  /// Over `rows` rows of a panel, from `row` on.
+  /// Over `rows` rows of a panel, from `row` on, by `function`, which is the code's or one of its others.
   void run(LoopArgs& loop, const ContractionPlan& plan, void* const* operands, const BatchIndex& index,
-           std::int64_t panel, std::int64_t row, std::int64_t rows) const {
+           std::int64_t panel, std::int64_t row, std::int64_t rows, LoopFunction function) const {
     const auto m_axis = as_index(plan.batch_axes), n_axis = m_axis + 1;
     const std::int64_t column = panel * plan.width;
     loop.columns = plan.columns_of(panel);
@@ -64,7 +64,11 @@ struct BoundEpilogue {
       loop.pointer[i].base = static_cast<char*>(operands[bases[i].operand]) + bases[i].offset +
                              plan.batch_offset(bases[i].batch_stride, index) + row * loop.pointer[i].outer_stride +
                              column * loop.pointer[i].column_stride;
-    code->function()(&loop, 0, rows);
+    function(&loop, 0, rows);
+  }
+  void run(LoopArgs& loop, const ContractionPlan& plan, void* const* operands, const BatchIndex& index,
+           std::int64_t panel, std::int64_t row, std::int64_t rows) const {
+    run(loop, plan, operands, index, panel, row, rows, code->function());
   }
 };
 

@@ -24,17 +24,27 @@ struct Panel {
 /// Unit column stride. Rows lie far apart, where the processor does not prefetch by itself.
 SINTER_AVX2 inline void copy_rows(const Panel& p, std::int64_t element) {
   constexpr std::int64_t vector = 32, line = 64, rows_ahead = 16;
-  const std::int64_t used = p.columns * element, all = p.width * element;
+  const std::int64_t used = p.columns * element, all = p.width * element, whole = used / vector * vector;
+  // What is left of a row is read under a mask, and the zeros behind it come with it.
+  const __m256i in_tail = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>((used - whole) / 4)),
+                                             _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+  const bool is_in_vectors = all % vector == 0;
   for (std::int64_t k = 0; k < p.k_extent; ++k) {
     std::byte* to = p.to + k * all;
     const std::byte* from = p.from + k * p.k_stride;
     std::int64_t at = 0;
     for (; at < used; at += line)
       _mm_prefetch(reinterpret_cast<const char*>(from + rows_ahead * p.k_stride + at), _MM_HINT_T0);
-    for (at = 0; at + vector <= used; at += vector)
+    for (at = 0; at < whole; at += vector)
       _mm256_store_si256(reinterpret_cast<__m256i*>(to + at),
                          _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at)));
-    if (at < all) {
+    if (at == all) continue;
+    if (is_in_vectors) {
+      const auto* const tail = reinterpret_cast<const int*>(from + at);
+      _mm256_store_si256(reinterpret_cast<__m256i*>(to + at), _mm256_maskload_epi32(tail, in_tail));
+      for (at += vector; at < all; at += vector)
+        _mm256_store_si256(reinterpret_cast<__m256i*>(to + at), _mm256_setzero_si256());
+    } else {
       std::memset(to + at, 0, as_index(all - at));
       std::memcpy(to + at, from + at, as_index(used - at));
     }

@@ -251,7 +251,7 @@ inline void choose_blocks(ContractionPlan& p, Isa isa, int threads) {
   const std::int64_t block_bytes = p.packs_b && !p.prefetches_a ? l2_bytes() : l2_bytes() / 4;
   const std::int64_t tile_bytes = std::max<std::int64_t>(1, (p.tile_rows + 1) * p.k_run * p.element);
   p.tiles_per_block = std::clamp<std::int64_t>(block_bytes / tile_bytes, 1, p.tiles);
-  const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 8 : 1;
+  const std::int64_t wanted = threads > 1 ? std::int64_t{threads} * 4 : 1;  // each block reads B again
   while (p.tiles_per_block > 4 &&
          p.batches * p.panels * ((p.tiles + p.tiles_per_block - 1) / p.tiles_per_block) < wanted)
     p.tiles_per_block = (p.tiles_per_block + 1) / 2;

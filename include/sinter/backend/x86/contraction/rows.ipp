@@ -78,6 +78,7 @@ class RowLaunch final : public Launch {
     epilogue_ = bind_epilogue(kernel, parts, in_scratch, geometry, std::move(loop));
     find_functions(isa);
     find_streams(parts);
+    find_new_results();
   }
 
   void run(void* const* operands) override {
@@ -154,6 +155,32 @@ class RowLaunch final : public Launch {
     }
   }
 
+  /// A large result that updates no array, as the gradient that is kept beside an update, is stored past the caches: it
+  /// would be fetched in order to be written, and put out of them what is read.
+  void find_new_results() {
+    constexpr std::int64_t least_bytes = 1 << 20;
+    const ContractionPlan& p = plan_.tiles;
+    std::uint64_t results = 0;
+    if (p.batches * p.m * p.n * p.element < least_bytes) return;
+    streaming_ = epilogue_.code->streaming_new(results);
+    for (std::size_t i = 0; i < epilogue_.bases.size(); ++i) {
+      if ((results >> i & 1) == 0) continue;
+      const LoopArgs::Pointer& pointer = epilogue_.args.pointer[i];
+      const auto& batch_stride = epilogue_.bases[i].batch_stride;
+      const bool is_aligned =
+          pointer.column_stride == p.element && pointer.outer_stride % 64 == 0 &&
+          std::all_of(batch_stride.begin(), batch_stride.end(), [](std::int64_t s) { return s % 64 == 0; });
+      if (!is_aligned) streaming_ = nullptr;
+      new_results_.push_back(i);
+    }
+  }
+  bool passes_caches() const {
+    return streaming_ != nullptr && std::all_of(new_results_.begin(), new_results_.end(), [&](std::size_t i) {
+             const BoundEpilogue::Base& base = epilogue_.bases[i];
+             return (reinterpret_cast<std::uintptr_t>(operands_[base.operand]) + as_index(base.offset)) % 64 == 0;
+           });
+  }
+
   const char* operand(std::uint16_t at, const MatrixView& view, const BatchIndex& index) const {
     return static_cast<const char*>(operands_[at]) + view.offset + plan_.tiles.batch_offset(view.batch_stride, index);
   }
@@ -165,6 +192,7 @@ class RowLaunch final : public Launch {
     to.reserve(as_index(p.pack_bytes));
     operands_ = operands;
     b_ = to.data();
+    function_ = passes_caches() ? streaming_ : epilogue_.code->function();
     const std::int64_t copies = p.b_is_shared ? 1 : p.batches;
     parallel_for(copies * p.panels, 0.25 * static_cast<double>(p.width * p.k),
                  [&](std::int64_t begin, std::int64_t end) {
@@ -209,7 +237,7 @@ class RowLaunch final : public Launch {
         functions_[tile < p.taller_tiles][panel == p.panels - 1](&args);
       }
     }
-    epilogue_.run(scratch.args, plan_.chunks, operands_, index, chunk, row, rows);
+    epilogue_.run(scratch.args, plan_.chunks, operands_, index, chunk, row, rows, function_);
   }
 
   /// Has tiles ask for the rows that the epilogue will read, a share with each tile.
@@ -262,6 +290,9 @@ class RowLaunch final : public Launch {
   std::int64_t lanes_ = 1;
   MicroFunction functions_[2][2] = {};  // [one row more][last panel]
   std::vector<std::size_t> streams_;    // accesses of the epilogue
+  std::vector<std::size_t> new_results_;
+  LoopFunction streaming_ = nullptr;  // the epilogue's code that stores these past the caches
+  LoopFunction function_ = nullptr;   // which one the run that goes on takes
   BoundEpilogue epilogue_;
   AlignedBytes packed_;
   void* const* operands_ = nullptr;  // of the run that goes on, and its packed B

@@ -78,7 +78,7 @@ class LoopBody {
   int far_slot = 0;
   bool assumes_usual = false;  // hinted conditions are known to come out as they usually do
   bool meets_both = false;     // steps that do not assume it are those where hinted conditions come out either way
-  bool streams = false;        // whole vectors are stored past the caches
+  std::uint64_t streams = 0;   // accesses, a bit each, whose whole vectors are stored past the caches
 
  private:
   /// A number of the row that vectors are divided by: its reciprocal in two parts, and the limit below.

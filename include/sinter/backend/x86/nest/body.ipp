@@ -447,7 +447,8 @@ SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   const Mem m = address(store.access, NestLevel::near, lane, -1);
   if (is_narrow(store.value)) return store_wide(m, v);
   if (stride == StrideClass::zero) b_.store_scalar(dtype, m, v);
-  else if (streams && !sinter::is_narrow(dtype) && dtype != DType::bool_ && !lane.tail.active())
+  else if ((streams >> store.access & 1) != 0 && !sinter::is_narrow(dtype) && dtype != DType::bool_ &&
+           !lane.tail.active())
     b_.store_streaming(dtype, m, v);
   else b_.store(dtype, m, v, lane.tail);
 }

@@ -15,8 +15,22 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 
 /// Which function of a LoopCode is written.
-enum class LoopPart : std::uint8_t { whole, streaming, blocks, finish, short_rows, pairs, streaming_pairs };
-inline bool is_streaming(LoopPart part) { return part == LoopPart::streaming || part == LoopPart::streaming_pairs; }
+enum class LoopPart : std::uint8_t {
+  whole,
+  streaming,
+  blocks,
+  finish,
+  short_rows,
+  pairs,
+  streaming_pairs,
+  streaming_new  // only what results_of_last_access() says is stored past the caches
+};
+inline bool is_streaming(LoopPart part) {
+  return part == LoopPart::streaming || part == LoopPart::streaming_pairs || part == LoopPart::streaming_new;
+}
+/// The accesses, a bit each, of results that are made of the last access alone, and of single numbers: arrays that a
+/// pointwise kernel does not update where they lie, as it may those that it reads.
+std::uint64_t results_of_last_access(const Kernel& kernel);
 inline bool is_in_pairs(LoopPart part) { return part == LoopPart::pairs || part == LoopPart::streaming_pairs; }
 /// Row kernels of which two rows may be done side by side.
 bool takes_pairs(const Kernel& kernel, Isa isa);

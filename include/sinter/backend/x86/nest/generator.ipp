@@ -12,6 +12,7 @@
 #include <bit>
 #include <cstddef>
 #include <limits>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -30,7 +31,26 @@ SINTER_DECL LoopGenerator::LoopGenerator(const PreparedNest& nest, LoopPart part
   count_slot_ = s_.frame(8);
   main_end_slot_ = s_.frame(8);
   body_.far_slot = s_.frame(8);
-  body_.streams = is_streaming(part);
+  if (is_streaming(part)) body_.streams = part == LoopPart::streaming_new ? results_of_last_access(kernel_) : ~0ull;
+}
+
+SINTER_DECL std::uint64_t results_of_last_access(const Kernel& kernel) {
+  const std::size_t last = kernel.accesses.size() - 1;
+  const auto is_array = [&](const Inst& inst) {
+    if (inst.prim == Prim::gather) return true;
+    if (inst.prim != Prim::load || inst.access == last) return false;
+    const auto& stride = kernel.accesses[inst.access].stride;
+    return std::any_of(stride.begin(), stride.begin() + kernel.rank(),
+                       [](StrideClass s) { return s != StrideClass::zero; });
+  };
+  std::uint64_t results = 0;
+  for (const Store& store : kernel.stores) {
+    const std::vector<bool> under = instructions_under(kernel.body, store.value);
+    bool is_new = kernel.accesses[store.access].stride[as_index(kernel.rank() - 1)] == StrideClass::unit;
+    for (std::size_t i = 0; is_new && i < under.size(); ++i) is_new = !under[i] || !is_array(kernel.body[i]);
+    if (is_new) results |= std::uint64_t{1} << store.access;
+  }
+  return results;
 }
 
 /// The stage that the part renders.
@@ -57,7 +77,7 @@ SINTER_DECL CodeStream LoopGenerator::run() {
   s_.mov(CodeStream::slot(end_slot_), Gpr::rdx);
   kernel_region_ = s_.open_region();
   render_stage(stage_of_part());
-  if (body_.streams) s_.push({.op = Op::sfence});
+  if (body_.streams != 0) s_.push({.op = Op::sfence});
   s_.push({.op = Op::ret});
   return std::move(s_);
 }

@@ -65,6 +65,10 @@ class LoopCode {
   /// The whole, with stores past the caches, made when first asked for. Every stored pointer must be a multiple of 64,
   /// as must its outer stride. Null for kernels that are neither pointwise nor of rows.
   virtual LoopFunction streaming() const = 0;
+  /// Pointwise kernels: the whole, with those results stored past the caches that are made of the last access alone,
+  /// and are no update of another array. `results` says which those are, a bit for each access; their pointers must be
+  /// as streaming() wants them. Null where there are none.
+  virtual LoopFunction streaming_new(std::uint64_t& results) const = 0;
   /// Row kernels: the whole with two rows side by side, made when first asked for, and the same with stores past the
   /// caches. They take twice the scratch. Null where there is none.
   virtual LoopFunction pairs() const = 0;

@@ -89,6 +89,10 @@ class CompiledLoop final : public LoopCode {
     if (kernel_.kind != KernelKind::pointwise && kernel_.kind != KernelKind::row) return nullptr;
     return later(streaming_, LoopPart::streaming, "sinter_streaming_loop");
   }
+  LoopFunction streaming_new(std::uint64_t& results) const override {
+    results = kernel_.kind == KernelKind::pointwise ? results_of_last_access(kernel_) : 0;
+    return results == 0 ? nullptr : later(streaming_new_, LoopPart::streaming_new, "sinter_streaming_new");
+  }
   LoopFunction short_rows() const override {
     return short_columns_ == 0 ? nullptr : later(short_rows_, LoopPart::short_rows, "sinter_short_rows");
   }
@@ -179,7 +183,7 @@ class CompiledLoop final : public LoopCode {
   Schedule schedule_;
   Isa isa_;
   std::shared_ptr<const CodeBlock> block_;
-  mutable LaterPart streaming_, short_rows_, pairs_, streaming_pairs_;
+  mutable LaterPart streaming_, streaming_new_, short_rows_, pairs_, streaming_pairs_;
 };
 
 }  // namespace x86_detail

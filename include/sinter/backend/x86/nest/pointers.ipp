@@ -106,7 +106,7 @@ inline bool fits_result(const LoopNest& nest, std::size_t stage, std::size_t til
 /// A tile of the result's type lies where the result goes: its lines come from the second cache while the row is
 /// computed, and not all at once when the results are stored. What passes the caches has a tile of its own.
 SINTER_DECL void LoopBody::place_tile_in_result(std::size_t stage) {
-  if (streams || !nest_.is_row() || nest_.nest.near_axis >= 0 || kernel().stores.size() != 1) return;
+  if (streams != 0 || !nest_.is_row() || nest_.nest.near_axis >= 0 || kernel().stores.size() != 1) return;
   const Store& store = kernel().stores[0];
   const DType dtype = dtype_of_access(store.access);
   if ((dtype != DType::f32 && dtype != DType::f64) || pointer(store.access, 0).kind == Pointer::Kind::none) return;
