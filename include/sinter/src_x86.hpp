@@ -27,6 +27,8 @@
 #include <sinter/backend/x86/convolution/depthwise_gradient.ipp>
 #include <sinter/backend/x86/convolution/following.ipp>
 #include <sinter/backend/x86/convolution/image_gradient.ipp>
+#include <sinter/backend/x86/convolution/weight_gradient.ipp>
+#include <sinter/backend/x86/convolution/window_tile.ipp>
 #include <sinter/backend/x86/exported/exported.ipp>
 #include <sinter/backend/x86/exported/runtime_source.ipp>
 #include <sinter/backend/x86/machine/assembler.ipp>

@@ -92,6 +92,34 @@ void check_gradient(const Graph& graph, x86::X86Backend& backend, bool has_same_
   CHECK(difference(found[0], oracle::evaluate(graph, inputs)[0], 10 * tolerance_of(found[0].dtype)) == "");
 }
 
+/// An image of two axes, windows in the middle of borders.
+Problem images(std::int64_t count, std::int64_t channels, std::int64_t size, std::int64_t outputs,
+               std::int64_t window) {
+  std::mt19937 random(1);
+  Problem problem(random, false);
+  problem.dtype = DType::f32;
+  problem.groups = 1;
+  problem.x = {count, channels, size, size};
+  problem.weight = {outputs, channels, window, window};
+  problem.dout = {count, outputs, size, size};
+  problem.low = problem.high = {window / 2, window / 2};
+  problem.stride = problem.dilation = {1, 1};
+  return problem;
+}
+
+/// Of sums that are long for the oracle: the bits of what it is made of; or, where zeros are left out, values.
+void check_parts(const Graph& graph, x86::X86Backend& backend, bool has_same_bits) {
+  const auto inputs = random_inputs(graph);
+  const auto whole = build_plan(graph, fused({&backend, reference()})),
+             apart = build_plan(Decompose{}(graph), fused({&backend, reference()}));
+  INFO(graph.text() << whole->text());
+  CHECK(is_whole(*whole));
+  const auto found = run(*whole, inputs), wanted = run(*apart, inputs);
+  REQUIRE(found[0].extents == wanted[0].extents);
+  if (has_same_bits) CHECK(found[0].data == wanted[0].data);
+  else CHECK(difference(found[0], wanted[0], 10 * tolerance_of(found[0].dtype)) == "");
+}
+
 }  // namespace
 
 TEST_CASE("gradients of convolutions by images have the values of what they are made of") {
@@ -111,6 +139,50 @@ TEST_CASE("gradients of convolutions by images have the values of what they are 
     }
   }
   CHECK(2 * whole > all);
+}
+
+TEST_CASE("gradients of convolutions by weights have the bits of products") {
+  std::mt19937 random(14);
+  for (std::size_t i = 0; i < 30; ++i) {
+    Problem problem(random, false);
+    if (i % 3 == 0) {  // outputs in one and two vectors and parts of them
+      const std::int64_t outputs = std::uniform_int_distribution<int>(8, 70)(random);
+      problem.weight.set(0, outputs * problem.groups);
+      problem.dout.set(1, outputs * problem.groups);
+    }
+    const bool is_depthwise = problem.groups > 1 && problem.weight[1] == Dim(1);  // which has an order of its own
+    if (!is_in_sample(i) || is_depthwise) continue;
+    for (const x86::Isa isa : isas_in_use()) {
+      x86::X86Backend backend(isa);
+      const Graph graph = problem.gradient(By::weight);
+      CHECK((is_whole(*build_plan(graph, fused({&backend, reference()}))) || problem.has_stride()));
+      check_gradient(graph, backend, true);
+    }
+  }
+}
+
+TEST_CASE("long sums of gradients by weights, and those of single elements, have the bits of products") {
+  const Problem problems[] = {images(3, 2, 61, 18, 3),   // 11163 positions: groups of blocks
+                              images(3, 40, 17, 33, 3),  // several runs of a group
+                              images(2, 19, 23, 40, 1), images(2, 40, 23, 19, 1), images(1, 20, 7, 24, 3)};
+  for (const Problem& problem : problems)
+    for (const x86::Isa isa : isas_in_use()) {
+      x86::X86Backend backend(isa);
+      check_parts(problem.gradient(By::weight), backend, true);
+    }
+  check_bits_of_threads(images(2, 10, 17, 33, 3).gradient(By::weight));
+}
+
+TEST_CASE("gradients by images of large weights, which are put in order by blocks, have the bits of products") {
+  Problem strided = images(2, 200, 5, 150, 3);
+  strided.x = {2, 200, 9, 9};
+  strided.stride = {2, 2};
+  for (const x86::Isa isa : isas_in_use()) {
+    x86::X86Backend backend(isa);
+    for (const std::int64_t count : {1, 3})
+      check_parts(images(count, 200, 5, 150, 3).gradient(By::image), backend, true);
+    check_parts(strided.gradient(By::image), backend, false);
+  }
 }
 
 TEST_CASE("gradients of convolutions of one channel in each group by their weights") {

@@ -11,6 +11,7 @@
 #include <sinter/backend/x86/convolution/depthwise_gradient.hpp>
 #include <sinter/backend/x86/convolution/following.hpp>
 #include <sinter/backend/x86/convolution/image_gradient.hpp>
+#include <sinter/backend/x86/convolution/weight_gradient.hpp>
 #include <sinter/backend/x86/convolution/window_vectors.hpp>
 #include <sinter/backend/x86/convolution/windows.hpp>
 #include <sinter/base/index.hpp>
@@ -253,10 +254,11 @@ inline Kernel product_kernel(DType dtype, std::size_t batch_axes, bool a_is_shar
 /// A product for each group: the weight by the windows of `images` successive images; or of one, with a batch of
 /// images.
 struct WindowProduct {
-  WindowProduct(const ConvolutionNumbers& numbers, std::int64_t batch, std::int64_t images, Isa isa)
+  WindowProduct(const ConvolutionNumbers& numbers, std::int64_t batch, std::int64_t images, Isa isa,
+                const RowSource* weights)
       : columns(numbers, isa),
         launch(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers, batch, images), columns,
-                                   isa)) {}
+                                   isa, weights)) {}
   /// With a kernel as its epilogue. Without a launch where that does not pay.
   WindowProduct(const ConvolutionNumbers& numbers, const Following& following, Isa isa) : columns(numbers, isa) {
     const FollowedProduct product(product_kernel(numbers.dtype, 2, true), geometry(numbers, numbers.images, 1),
@@ -307,8 +309,8 @@ class FollowedConvolutionLaunch final : public Launch {
 /// One product for each image and group.
 class ConvolutionLaunch final : public FollowableLaunch {
  public:
-  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
-      : n_(numbers), isa_(isa), product_(numbers, numbers.images, 1, isa) {}
+  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa, const RowSource* weights = nullptr)
+      : n_(numbers), isa_(isa), product_(numbers, numbers.images, 1, isa, weights) {}
   void run(void* const* operands) override {
     void* const places[] = {operands[1], operands[0], operands[2]};
     product_.launch->run(places);
@@ -332,14 +334,14 @@ class ConvolutionLaunch final : public FollowableLaunch {
 class JoinedConvolutionLaunch final : public FollowableLaunch {
  public:
   JoinedConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa,
-                          std::shared_ptr<const FollowingLoop> following = nullptr)
+                          std::shared_ptr<const FollowingLoop> following = nullptr, const RowSource* weights = nullptr)
       : n_(numbers),
         isa_(isa),
         following_(std::move(following)),
         together_(images_together(numbers)),
-        product_(numbers, 1, together_, isa) {
+        product_(numbers, 1, together_, isa, weights) {
     reserve();
-    if (n_.images % together_ != 0) rest_.emplace(numbers, 1, n_.images % together_, isa);
+    if (n_.images % together_ != 0) rest_.emplace(numbers, 1, n_.images % together_, isa, weights);
   }
   /// Whether that is worth the copy.
   static bool is_worth(const ConvolutionNumbers& n, Isa isa) {
@@ -419,9 +421,12 @@ class JoinedConvolutionLaunch final : public FollowableLaunch {
   WindowProduct product_;
   std::optional<WindowProduct> rest_;
 };
-inline std::unique_ptr<Launch> make_convolution_launch(const ConvolutionNumbers& numbers, Isa isa) {
-  if (JoinedConvolutionLaunch::is_worth(numbers, isa)) return std::make_unique<JoinedConvolutionLaunch>(numbers, isa);
-  return std::make_unique<ConvolutionLaunch>(numbers, isa);
+/// `weights` (null: they lie as the convolution's do) outlives the launch.
+inline std::unique_ptr<Launch> make_convolution_launch(const ConvolutionNumbers& numbers, Isa isa,
+                                                       const RowSource* weights = nullptr) {
+  if (JoinedConvolutionLaunch::is_worth(numbers, isa))
+    return std::make_unique<JoinedConvolutionLaunch>(numbers, isa, nullptr, weights);
+  return std::make_unique<ConvolutionLaunch>(numbers, isa, weights);
 }
 
 /// One product for each group: the result's gradient, channels in front, by the windows of all images.
@@ -479,6 +484,10 @@ template <Isa isa>
 std::unique_ptr<Launch> launch_depthwise_weight_gradient(const Attrs& attrs, std::span<const Type> types) {
   return make_depthwise_weight_gradient_launch(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false));
 }
+template <Isa isa>
+std::unique_ptr<Launch> launch_weight_gradient_of_channels(const Attrs& attrs, std::span<const Type> types) {
+  return make_weight_gradient_launch(numbers_of(attrs, types[0], types[2].shape, types[1].shape, false), isa);
+}
 /// Images with their borders are not much larger than without, whatever their extents.
 inline bool has_small_borders(const Attrs& attrs) {
   using Op = ops::ConvolutionGradient;
@@ -491,8 +500,8 @@ inline bool has_small_borders(const Attrs& attrs) {
   }
   return are_small;
 }
-/// Of gradients. Those of windows of single elements are products; those of several channels and one output in a group
-/// have no convolution of this kind, and every remainder of the stride is a convolution of its own.
+/// Of gradients. Those of windows of single elements are products; by images, those of several channels and one output
+/// in a group have no convolution of this kind, and every remainder of the stride is a convolution of its own.
 template <Isa isa>
 Intrinsic gradient_intrinsic_of(const Graph& graph, const Node& node) {
   using Op = ops::ConvolutionGradient;
@@ -501,15 +510,20 @@ Intrinsic gradient_intrinsic_of(const Graph& graph, const Node& node) {
   const Shape& weight = is_image ? graph.type(node.inputs[1]).shape : node.types[0].shape;
   const std::int64_t groups = node.attrs[Op::groups];
   const bool is_depthwise = groups > 1 && ops_detail::is_one(weight[1]), has_one_output = weight[0] == Dim(groups);
-  if (!is_image) return is_depthwise && has_small_borders(node.attrs) ? launch_depthwise_weight_gradient<isa> : nullptr;
-  if (is_depthwise && !has_one_output) return nullptr;
   std::int64_t parts = 1;
   bool is_product = true;
-  for (int i = 2; i < weight.rank(); ++i) {
-    const auto k = as_index(i - 2);
-    if (node.attrs[Op::stride][k] > most_parts) return nullptr;
-    parts *= node.attrs[Op::stride][k];
-    is_product &= ops_detail::is_one(weight[i]);
+  for (int i = 2; i < weight.rank(); ++i) is_product &= ops_detail::is_one(weight[i]);
+  if (!is_image) {
+    if (is_depthwise) return has_small_borders(node.attrs) ? launch_depthwise_weight_gradient<isa> : nullptr;
+    const auto& strides = node.attrs[Op::stride];
+    const bool has_stride = std::any_of(strides.begin(), strides.end(), [](std::int64_t step) { return step > 1; });
+    if (is_product && has_stride) return nullptr;
+    return has_small_borders(node.attrs) ? launch_weight_gradient_of_channels<isa> : nullptr;
+  }
+  if (is_depthwise && !has_one_output) return nullptr;
+  for (const std::int64_t stride : node.attrs[Op::stride]) {
+    if (stride > most_parts) return nullptr;
+    parts *= stride;
   }
   return parts <= most_parts && !is_product ? launch_image_gradient<isa> : nullptr;
 }

@@ -4,6 +4,8 @@
 #include <sinter/backend/x86/convolution/image_gradient.hpp>
 
 #include <sinter/backend/x86/contraction/aligned_bytes.hpp>
+#include <sinter/backend/x86/contraction/contraction.hpp>
+#include <sinter/backend/x86/contraction/plan.hpp>
 #include <sinter/backend/x86/convolution/convolution.ipp>
 #include <sinter/backend/x86/convolution/depthwise.hpp>
 #include <sinter/backend/x86/convolution/following.hpp>
@@ -88,10 +90,10 @@ inline std::vector<ImagePart> image_parts(const ConvolutionNumbers& n) {
 }
 
 /// As convolutions of any kind are made here.
-inline std::unique_ptr<Launch> make_part_launch(const ConvolutionNumbers& n, Isa isa) {
+inline std::unique_ptr<Launch> make_part_launch(const ConvolutionNumbers& n, Isa isa, const RowSource* weights) {
   if (n.groups > 1 && n.channels == 1)
     if (std::unique_ptr<Launch> launch = make_depthwise_launch(n, isa)) return launch;
-  return make_convolution_launch(n, isa);
+  return make_convolution_launch(n, isa, weights);
 }
 
 /// to[i * 2] and to[i * 2 + 1] are elements of both: as many of the first as `firsts`, and the same or one less of the
@@ -123,25 +125,78 @@ SINTER_AVX2 inline void copy_backwards(float* to, const float* from, std::int64_
   for (; i < count; ++i) to[i] = from[count - 1 - i];
 }
 
+/// Rows of a part's weights, [channel, (output, tap)], out of those of the convolution, [output, channel, tap], of one
+/// group.
+template <class Number>
+class PartRows final : public RowSource {
+ public:
+  PartRows(const ConvolutionNumbers& n, std::vector<std::int64_t> taps)
+      : channels_(n.channels), all_(ConvolutionNumbers::product(n.taps)), taps_(std::move(taps)) {}
+  /// Some rows at a time, whose lines stay in L1 while outputs pass by.
+  void make_rows(const RowRequest& request) const override {
+    constexpr std::int64_t at_once = 32;
+    for (std::int64_t done = 0; done < request.rows; done += at_once) {
+      RowRequest some = request;
+      some.to += done * request.to_stride;
+      some.row += done;
+      some.rows = std::min(at_once, request.rows - done);
+      make_some(some);
+    }
+  }
+
+ private:
+  /// An output at a time: what lies side by side is read together.
+  void make_some(const RowRequest& request) const {
+    const std::int64_t own = std::ssize(taps_), step = request.to_stride / std::int64_t{sizeof(Number)};
+    const auto* const weight = reinterpret_cast<const Number*>(request.from);
+    auto* to = reinterpret_cast<Number*>(request.to);
+    for (std::int64_t k = request.k; k < request.k_end;) {
+      const std::int64_t output = k / own, first = k % own, last = std::min(own, first + request.k_end - k);
+      const Number* from = weight + (output * channels_ + request.row) * all_;
+      const Number* const next = from + (k + own < request.k_end ? channels_ * all_ : 0);
+      for (std::int64_t i = 0; i < request.rows; ++i, from += all_) {
+        _mm_prefetch(reinterpret_cast<const char*>(next + i * all_), _MM_HINT_T0);
+        Number* const row = to + i * step;
+        if (own == all_ && last - first == own) copy_backwards(row, from, own);
+        else
+          for (std::int64_t tap = first; tap < last; ++tap) row[tap - first] = from[taps_[as_index(tap)]];
+      }
+      to += last - first;
+      k += last - first;
+    }
+  }
+
+  const std::int64_t channels_, all_;
+  const std::vector<std::int64_t> taps_;
+};
+
+/// Whether a launch may leave the weights where they are.
+enum class WeightOrder : std::uint8_t { by_size, packed };
+
 template <class Number>
 class ImageGradientLaunch final : public FollowableLaunch {
   using AlignedBytes = x86_contraction_detail::AlignedBytes;
 
  public:
-  ImageGradientLaunch(const ConvolutionNumbers& numbers, Isa isa) : n_(numbers), isa_(isa), parts_(image_parts(n_)) {
-    for (const ImagePart& part : parts_) weights_ += std::ssize(part.taps);
-    weights_ *= n_.groups * n_.channels * n_.outputs;
+  ImageGradientLaunch(const ConvolutionNumbers& numbers, Isa isa, WeightOrder order = WeightOrder::by_size)
+      : n_(numbers), isa_(isa), parts_(image_parts(n_)) {
     together_ = images_together();
-    for (ImagePart& part : parts_)
-      if (!part.taps.empty() && n_.images > 0)
-        part.launch = make_part_launch(part.numbers(n_, is_whole() ? n_.images : together_), isa);
+    if (order == WeightOrder::by_size && packs_by_blocks())
+      for (const ImagePart& part : parts_) rows_.push_back(std::make_unique<PartRows<Number>>(n_, part.taps));
+    else
+      for (const ImagePart& part : parts_) weights_ += std::ssize(part.taps);
+    weights_ *= n_.groups * n_.channels * n_.outputs;
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+      if (ImagePart& part = parts_[i]; !part.taps.empty() && n_.images > 0)
+        part.launch = make_part_launch(part.numbers(n_, is_whole() ? n_.images : together_), isa,
+                                       rows_.empty() ? nullptr : rows_[i].get());
     reserve();
   }
 
   void run(void* const* operands) override {
     if (n_.images == 0) return;
     Number* const memory = reserve();
-    pack(static_cast<const Number*>(operands[1]), memory);
+    if (rows_.empty()) pack(static_cast<const Number*>(operands[1]), memory);
     if (is_whole()) return run_whole(operands, memory);
     const std::int64_t image = n_.groups * n_.outputs * ConvolutionNumbers::product(n_.positions),
                        channels = n_.groups * n_.channels;
@@ -153,7 +208,8 @@ class ImageGradientLaunch final : public FollowableLaunch {
           continue;
         }
         const auto* const gradient = static_cast<const Number*>(operands[0]) + first * image;
-        void* const places[] = {const_cast<Number*>(gradient), memory + part.weights_at, results};
+        void* const weights = rows_.empty() ? memory + part.weights_at : operands[1];
+        void* const places[] = {const_cast<Number*>(gradient), weights, results};
         part.launch->run(places);
       }
       put_together(operands, memory + weights_, first);
@@ -168,7 +224,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
 
   std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
     if (n_.images == 0) return nullptr;
-    auto both = std::make_unique<ImageGradientLaunch>(n_, isa_);
+    auto both = std::make_unique<ImageGradientLaunch>(n_, isa_, WeightOrder::packed);
     both->following_operands_ = next.kernel.operands.size();
     if (is_whole()) {
       FollowableLaunch* const own = as_followable(*both->parts_[0].launch);
@@ -187,6 +243,13 @@ class ImageGradientLaunch final : public FollowableLaunch {
   static constexpr std::size_t last = most_axes - 1;
   static constexpr std::int64_t block = 32;  // of channels, and of outputs, whose weights are packed together
 
+  /// Large weights whose blocks are read once, or few times: each thread puts those in order that it is about to use.
+  bool packs_by_blocks() const {
+    constexpr std::int64_t most_positions = 1024;
+    const std::int64_t bytes = n_.channels * n_.outputs * ConvolutionNumbers::product(n_.taps) * n_.element();
+    return n_.groups == 1 && bytes > x86_contraction_detail::l2_bytes() / 2 &&
+           n_.images * ConvolutionNumbers::product(n_.positions) <= most_positions;
+  }
   bool is_whole() const { return parts_.size() == 1 && !parts_[0].taps.empty(); }
   /// As many images as the parts of stay in a cache; of those of all, no image is left over.
   std::int64_t images_together() const {
@@ -214,7 +277,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
   void run_whole(void* const* operands, Number* weights) {
     std::array<void*, 3 + max_accesses> places;
     places[0] = operands[0];
-    places[1] = weights;
+    places[1] = rows_.empty() ? weights : operands[1];
     std::copy_n(operands + 2, 1 + following_operands_, places.begin() + 2);
     parts_[0].launch->run(places.data());
   }
@@ -300,7 +363,8 @@ class ImageGradientLaunch final : public FollowableLaunch {
   const ConvolutionNumbers n_;
   const Isa isa_;
   std::vector<ImagePart> parts_;
-  std::int64_t weights_ = 0, together_ = 1;  // elements; images
+  std::vector<std::unique_ptr<const PartRows<Number>>> rows_;  // of each part; none: weights are packed as a whole
+  std::int64_t weights_ = 0, together_ = 1;                    // elements; images
   std::size_t following_operands_ = 0;
   std::shared_ptr<const FollowingLoop> following_;
 };

@@ -79,12 +79,40 @@ __attribute__((target("avx512f"), always_inline)) inline __m512 add_piece_wide(_
       _mm512_permutex2var_ps(_mm512_maskz_loadu_ps(low, from), even, _mm512_maskz_loadu_ps(high, from + 64));
   return _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(others), _mm512_castps_si512(lanes)));
 }
+/// Vectors of all channels whose pieces are `count`; with their numbers in registers where those are few.
+template <int step, std::int64_t count>
+__attribute__((target("avx512f"), always_inline)) inline void fill_vectors_wide(const PanelRows& rows, std::byte* to,
+                                                                                const Piece* pieces) {
+  constexpr std::int64_t end_of_vector = step * 64 - 4;  // the line that the panel before has not asked for
+  Piece own[as_index(count)];
+#pragma GCC unroll 2
+  for (std::int64_t k = 0; k < count; ++k) own[k] = pieces[k];
+  const std::byte* channel = rows.channel;
+  for (std::int64_t i = 0; i < rows.channels; ++i, to += rows.to_step, channel += rows.channel_bytes) {
+    __m512 all = _mm512_setzero_ps();
+#pragma GCC unroll 2
+    for (std::int64_t k = 0; k < count; ++k) {
+      const std::byte* from = channel + own[k].from;
+      _mm_prefetch(reinterpret_cast<const char*>(from + rows.ahead + end_of_vector), _MM_HINT_T0);
+      all = add_piece_wide<step>(all, from, own[k].elements);
+    }
+    _mm512_storeu_ps(to, all);
+  }
+}
 template <int step>
 __attribute__((target("avx512f"))) inline void fill_rows_wide(const PanelRows& rows) {
-  constexpr std::int64_t end_of_vector = step * 64 - 4;  // the line that the panel before has not asked for
+  constexpr std::int64_t end_of_vector = step * 64 - 4;
   for (std::int64_t vector = 0; vector < rows.vectors; ++vector) {
     const Piece *const first = rows.pieces + rows.begin[vector], *const end = rows.pieces + rows.begin[vector + 1];
     std::byte* to = rows.to + vector * 64;
+    if (end - first == 1) {
+      fill_vectors_wide<step, 1>(rows, to, first);
+      continue;
+    }
+    if (end - first == 2) {
+      fill_vectors_wide<step, 2>(rows, to, first);
+      continue;
+    }
     const std::byte* channel = rows.channel;
     for (std::int64_t i = 0; i < rows.channels; ++i, to += rows.to_step, channel += rows.channel_bytes) {
       __m512 all = _mm512_setzero_ps();
