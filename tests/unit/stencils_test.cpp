@@ -159,6 +159,14 @@ Case random_case(std::uint64_t seed) {
   return out;
 }
 
+/// Of other extents: those of 1 are stretched.
+Plain stretched(const Plain& x, const Extents& extents) {
+  return Plain::made(extents, [&](Extents index) {
+    for (std::size_t a = 0; a < index.size(); ++a) index[a] = x.extents[a] == 1 ? 0 : index[a];
+    return x(index);
+  });
+}
+
 #ifndef SINTER_NO_X86
 /// The plan of a function for one instruction set.
 template <class F>
@@ -178,10 +186,16 @@ TEST_CASE("stencils: random neighbours have the values of plain loops") {
   for (std::uint64_t seed = 1; seed <= 120; ++seed) {
     const Case of = random_case(seed);
     INFO("seed " << seed << ", " << name(of.dtype) << Shape(std::span<const std::int64_t>(of.extents)).text());
-    const Plain a = noise(of.extents, seed), b = noise(of.extents, seed + 1000);
-    const Tensor x = tensor_of(a, of.dtype), y = tensor_of(b, of.dtype);
-    const Plain wanted = StencilMaker(seed, of.extents).sum({x, a}, {y, b}).plain;
-    const auto f = [&](Tensor u, Tensor v) { return StencilMaker(seed, of.extents).sum({u, a}, {v, b}).tensor; };
+    const Shape shape(std::span<const std::int64_t>(of.extents));
+    Extents part = of.extents;  // of an input that is stretched along some axes, in every second case
+    for (std::size_t axis = 0; axis < part.size(); ++axis)
+      if (seed % 2 == 0 && (seed >> (axis + 1) & 1) != 0) part[axis] = 1;
+    const Plain given = noise(part, seed), a = stretched(given, of.extents), b = noise(of.extents, seed + 1000);
+    const Tensor x = tensor_of(given, of.dtype), y = tensor_of(b, of.dtype);
+    const Plain wanted = StencilMaker(seed, of.extents).sum({expand(x, shape), a}, {y, b}).plain;
+    const auto f = [&](Tensor u, Tensor v) {
+      return StencilMaker(seed, of.extents).sum({expand(u, shape), a}, {v, b}).tensor;
+    };
     set_thread_count(1 + static_cast<int>(seed % 2));
     CHECK(difference(jit::compile(f)(x, y), wanted) == "");
 #ifndef SINTER_NO_X86
@@ -311,6 +325,26 @@ TEST_CASE("stencils: what a slice does not see of a pad costs nothing") {
   const Tensor x = randn({10, 10, 20});
   CHECK(compiled.lower(x).kernels().size() == 1);
   CHECK(allclose(compiled(x), laplacian(x), {.rtol = 1e-5, .atol = 1e-5}));
+}
+
+TEST_CASE("stencils: pieces that are one element each, stretched, are chosen row by row") {
+  const Tensor one = full({1, 1}, 2.0), other = full({1, 1}, 5.0);
+  for (const std::int64_t columns : {3, 50, 700}) {
+    const auto joined = [columns](Tensor a, Tensor b, Tensor z) {
+      return concat({expand(a, {3, columns}), expand(b, {4, columns})}, 0) + z;
+    };
+    const auto updated = [columns](Tensor a, Tensor b, Tensor z) {
+      return dynamic_update_slice(expand(a, {7, columns}), expand(b, {2, columns}), {2, 0}) + z;
+    };
+    const Tensor z = randn({7, columns});
+    const auto shown = to_vector<float>(z), found = to_vector<float>(jit::compile(joined)(one, other, z)),
+               changed = to_vector<float>(jit::compile(updated)(one, other, z));
+    for (std::size_t i = 0; i < shown.size(); ++i) {
+      const std::size_t row = i / static_cast<std::size_t>(columns);
+      CHECK(found[i] == shown[i] + (row < 3 ? 2.0f : 5.0f));
+      CHECK(changed[i] == shown[i] + (row == 2 || row == 3 ? 5.0f : 2.0f));
+    }
+  }
 }
 
 TEST_CASE("stencils: an update at places that are known is one of a slice") {

@@ -174,9 +174,9 @@ class PatchChooser {
   bool sees_few(std::size_t reader, std::size_t input) const {
     return windowed_[input] == 0 || elements(reader) <= windowed_[input];
   }
-  /// More than patches are allowed are as many.
   static void add(Readers& input, const Box& box) {
     if (input.reads.size() <= as_index(max_patch_reads)) input.reads.push_back(box);
+    else input.all_walk = false;  // more than are looked at
   }
 
   Box whole_of(std::size_t i) const {

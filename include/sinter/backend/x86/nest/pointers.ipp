@@ -143,7 +143,7 @@ SINTER_DECL Mem LoopBody::outer_stride_of(std::size_t access) const {
   if (nest_.is_chosen(access)) return CodeStream::slot(chosen_[access - nest_.pieces->first_chosen].outer_stride);
   return CodeStream::at(loop_reg::args, field(access, offsetof(LoopArgs::Pointer, outer_stride)));
 }
-/// What is chosen has neighbours along the row.
+/// What is chosen has neighbours along the row, or one element for all of it, which is not stepped through.
 SINTER_DECL void LoopBody::times_column_stride(Gpr r, std::size_t access) {
   if (nest_.is_chosen(access)) s_.emit(Op::imul, {reg(r), reg(r), immediate()}, size_of(dtype_of_access(access)));
   else

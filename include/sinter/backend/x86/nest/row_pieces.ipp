@@ -85,6 +85,7 @@ class PieceChooser {
   void add_reads(std::uint32_t number, Reads& reads) const;
   std::optional<Tree> tree_of(InstId id);
   bool gains(std::uint32_t number, Tree& tree, DType dtype, bool& is_possible) const;
+  void follow_bounds(std::uint32_t number, Access& access) const;
   std::uint16_t access_of(std::uint32_t number, const Reads& reads);
   std::uint16_t choice_of(std::uint32_t number, std::uint16_t any_access);
   int bound_number(InstId bound);
@@ -256,6 +257,15 @@ SINTER_DECL std::uint16_t PieceChooser::choice_of(std::uint32_t number, std::uin
   return static_cast<std::uint16_t>(pieces_.choices.size() - 1);
 }
 
+/// What is chosen changes along the axes that decide, also where no piece has a stride.
+SINTER_DECL void PieceChooser::follow_bounds(std::uint32_t number, Access& access) const {
+  const Decision& decision = decisions_[number];
+  if (decision.bound == no_inst) return;
+  access.stride[as_index(index_bound(k_, decision.bound)->axis)] = StrideClass::any;
+  follow_bounds(decision.below, access);
+  follow_bounds(decision.otherwise, access);
+}
+
 SINTER_DECL std::uint16_t PieceChooser::access_of(std::uint32_t number, const Reads& reads) {
   if (reads.accesses.size() == 1) return reads.accesses[0];
   for (const auto& [decision, access] : chosen_)
@@ -264,6 +274,7 @@ SINTER_DECL std::uint16_t PieceChooser::access_of(std::uint32_t number, const Re
   for (const std::uint16_t other : reads.accesses)
     for (std::size_t a = 0; a < max_axes; ++a)
       if (accesses_[other].stride[a] != access.stride[a]) access.stride[a] = StrideClass::any;
+  follow_bounds(number, access);
   pieces_.roots.push_back(choice_of(number, reads.accesses[0]));
   accesses_.push_back(access);
   chosen_.emplace_back(number, static_cast<std::uint16_t>(accesses_.size() - 1));
