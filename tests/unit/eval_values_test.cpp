@@ -18,6 +18,8 @@ struct State {
   Tensor position, velocity;
   int steps = 3;
 };
+/// An aggregate with a base, which is a list for whoever takes spans.
+struct List : std::vector<Tensor> {};
 }  // namespace
 
 TEST_CASE("eval of several values makes all of them ready, and nothing else") {
@@ -49,6 +51,14 @@ TEST_CASE("eval of what holds tensors") {
   eval(pair, named, perhaps);
   eval(none);
   CHECK((list[1].is_ready() && pair[1].is_ready() && named.at("w").is_ready() && perhaps->is_ready()));
+
+  List derived;
+  derived.push_back(a + 12);
+  eval(derived);
+  CHECK(derived[0].is_ready());
+  derived.push_back(a + 13);
+  eval(derived, state);
+  CHECK(derived[1].is_ready());
 
   Variable slot(a + 11, "slot");
   eval(slot, state);

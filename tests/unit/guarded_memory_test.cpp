@@ -21,6 +21,7 @@ using tensor_detail::GuardPages;
 namespace {
 /// Whether a process that does this lives to its end.
 bool survives(const std::function<void()>& does) {
+  std::fflush(nullptr);  // or the child writes it, too
   const pid_t child = fork();
   REQUIRE(child >= 0);
   if (child == 0) {

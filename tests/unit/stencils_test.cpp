@@ -134,6 +134,7 @@ Tensor tensor_of(const Plain& plain, DType dtype) {
 
 std::string difference(const Tensor& found, const Plain& wanted) {
   const auto values = to_vector<double>(found.to(DType::f64));
+  if (values.size() != wanted.values.size()) return "has " + std::to_string(values.size()) + " elements";
   for (std::size_t i = 0; i < wanted.values.size(); ++i)
     if (values[i] != wanted.values[i])
       return "element " + std::to_string(i) + " is " + std::to_string(values[i]) + ", should be " +

@@ -464,9 +464,13 @@ SINTER_DECL SINTER_NOINLINE void Frame::run_all_and_join() {
 SINTER_DECL void Frame::prepare() {
   if (parts_ != nullptr) parts_->prepare();
   if (host_part_ != nullptr) host_part_->prepare();
-  if (arena_ && plan_->device() == Device::cpu())
-    for (std::size_t i = 0; i < slot_bytes_.size(); ++i)  // so that its pages are there
-      std::memset(static_cast<char*>(arena_->data()) + slot_offsets_[i], 0, as_index(slot_bytes_[i]));
+  if (arena_ && plan_->device() == Device::cpu()) {  // so that its pages are there
+    if (tensor_detail::guard_pages() == tensor_detail::GuardPages::none)
+      std::memset(arena_->data(), 0, arena_->bytes());
+    else  // what lies between the slots may not be touched
+      for (std::size_t i = 0; i < slot_bytes_.size(); ++i)
+        std::memset(static_cast<char*>(arena_->data()) + slot_offsets_[i], 0, as_index(slot_bytes_[i]));
+  }
   for (const std::unique_ptr<Launch>& launch : launches_) launch->prepare();
 }
 

@@ -44,10 +44,14 @@ Tensor eval(Expr<Op, A...>&& expression) {
 
 namespace jit::jit_detail {
 
+template <class T>
+concept ListOfTensors = std::convertible_to<const T&, std::span<const Tensor>>;
+
 /// A struct, tuple, container or map: what tree::visit_leaves takes apart.
 template <class T>
-concept HoldsTensors = tree::kind_of<T>() == tree::Kind::elements || tree::kind_of<T>() == tree::Kind::map ||
-                       tree::kind_of<T>() == tree::Kind::optional || tree::kind_of<T>() == tree::Kind::fields;
+concept HoldsTensors = !ListOfTensors<T> && !std::same_as<T, Location> &&
+                       (tree::kind_of<T>() == tree::Kind::elements || tree::kind_of<T>() == tree::Kind::map ||
+                        tree::kind_of<T>() == tree::Kind::optional || tree::kind_of<T>() == tree::Kind::fields);
 
 /// Gathers the tensors of values, those of Variables too.
 struct TensorsOf {
@@ -60,6 +64,8 @@ struct TensorsOf {
   template <class T>
   void add(const T& value, Location where) {
     if constexpr (TensorLike<T>) list.emplace_back(In(value, where).tensor());
+    else if constexpr (ListOfTensors<T>)
+      for (const Tensor& x : std::span<const Tensor>(value)) list.push_back(x);
     else tree::visit_leaves(value, *this);
   }
 };
@@ -67,7 +73,7 @@ struct TensorsOf {
 }  // namespace jit::jit_detail
 
 template <class T>
-concept Evaluated = TensorLike<T> || jit::jit_detail::HoldsTensors<T>;
+concept Evaluated = TensorLike<T> || jit::jit_detail::ListOfTensors<T> || jit::jit_detail::HoldsTensors<T>;
 
 /// Runs whatever the tensors of a struct, tuple or container need, all at once: `eval(step(state));`.
 template <jit::jit_detail::HoldsTensors T>
