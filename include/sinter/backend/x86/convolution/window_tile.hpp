@@ -1,5 +1,6 @@
 // Micro-kernels of gradients by weights: elements of an image, broadcast from where they lie, by vectors of factors,
-// the gradient's outputs. Where a row's elements are seen from is part of the code. Knows nothing of images or launches.
+// the gradient's outputs. Where a row's elements are seen from is part of the code. Knows nothing of images, nor of
+// launches.
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
