@@ -13,6 +13,13 @@
 #include <utility>
 #include <vector>
 
+/// Before a loop of a peer's whose rounds do not touch what others write.
+#ifdef __clang__
+#define BENCH_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define BENCH_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
 namespace bench {
 
 /// Normal numbers, made once for each shape and `which`, so that arguments of a row are distinct and rows share them.

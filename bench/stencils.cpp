@@ -69,7 +69,7 @@ void compare_fields(State& state, const Fields& in, std::size_t results, Index64
 template <class At>
 inline void along_row(Index64 n, At&& at) {
   at(Index64{0}, n - 1, Index64{1});
-#pragma GCC ivdep
+  BENCH_INDEPENDENT
   for (Index64 x = 1; x < n - 1; ++x) at(x, x - 1, x + 1);
   at(n - 1, n - 2, Index64{0});
 }
@@ -200,14 +200,13 @@ void add_sobel(Index64 n) {
     compare_fields<float>(state, noises(1, {n, n}), 1, m * m, step, [n, m](const auto& in, const auto& out) {
       const float* __restrict a = in[0];
       float* __restrict b = out[0];
-      for (Index64 y = 0; y < m; ++y)
-#pragma GCC ivdep
-        for (Index64 x = 0; x < m; ++x) {
-          const float *p = a + y * n + x, *q = p + n, *r = q + n;
-          const float gx = p[2] - p[0] + 2 * (q[2] - q[0]) + r[2] - r[0];
-          const float gy = r[0] - p[0] + 2 * (r[1] - p[1]) + r[2] - p[2];
-          b[y * m + x] = std::sqrt(gx * gx + gy * gy);
-        }
+      for (Index64 y = 0; y < m; ++y) BENCH_INDEPENDENT
+      for (Index64 x = 0; x < m; ++x) {
+        const float *p = a + y * n + x, *q = p + n, *r = q + n;
+        const float gx = p[2] - p[0] + 2 * (q[2] - q[0]) + r[2] - r[0];
+        const float gy = r[0] - p[0] + 2 * (r[1] - p[1]) + r[2] - p[2];
+        b[y * m + x] = std::sqrt(gx * gx + gy * gy);
+      }
     });
   });
 }
@@ -241,7 +240,7 @@ void add_blur(Index64 n) {
           point(x, {(x - 2 + n) % n, (x - 1 + n) % n, x, (x + 1) % n, (x + 2) % n});
         };
         border(0), border(1);
-#pragma GCC ivdep
+        BENCH_INDEPENDENT
         for (Index64 x = 2; x < n - 2; ++x) point(x, {x - 2, x - 1, x, x + 1, x + 2});
         border(n - 2), border(n - 1);
       }
@@ -378,7 +377,7 @@ void inside_loops(Index64 n, const float* __restrict a, float* __restrict b, Row
   std::copy_n(a, n, b);
   for (Index64 y = 1; y < n - 1; ++y) {
     b[y * n] = a[y * n];
-#pragma GCC ivdep
+    BENCH_INDEPENDENT
     for (Index64 x = 1; x < n - 1; ++x) at(y * n + x);
     b[y * n + n - 1] = a[y * n + n - 1];
   }
@@ -522,7 +521,7 @@ void laplacian_loops(Index64 n, const float* __restrict a, float* __restrict b, 
       };
       const Index64 before = outside(-1), after = outside(n);
       point(0, before < 0 ? 0 : mid[before], mid[1]);
-#pragma GCC ivdep
+      BENCH_INDEPENDENT
       for (Index64 x = 1; x < n - 1; ++x) point(x, mid[x - 1], mid[x + 1]);
       point(n - 1, mid[n - 2], after < 0 ? 0 : mid[after]);
     }

@@ -2,13 +2,13 @@
 // another library (compare.py beside this file) can time both in turns.
 #include <sinter/sinter.hpp>
 
-#include <array>
 #include <cstdint>
 #include <ctime>
 #include <fstream>
 #include <functional>
 #include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 using namespace sinter;

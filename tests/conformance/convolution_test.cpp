@@ -222,6 +222,30 @@ TEST_CASE("convolutions of small images together, of wide images and of large we
   }
 }
 
+TEST_CASE("convolutions whose panels lie side by side do not depend on the number of threads") {
+  struct Case {
+    DType dtype;
+    std::int64_t channels, size, outputs, stride;
+  };
+  const int before = thread_count();
+  for (const Case& of :
+       {Case{DType::f64, 128, 13, 1024, 1}, Case{DType::f64, 200, 9, 800, 1}, Case{DType::f32, 128, 39, 1024, 3}}) {
+    const Tensor x = randn({1, of.channels, of.size, of.size}, of.dtype),
+                 w = randn({of.outputs, of.channels, 3, 3}, of.dtype);
+    eval(x, w);
+    auto f = jit::compile(
+        [&](Tensor image, Tensor weight) { return conv2d(image, weight, {.stride = of.stride, .padding = 1}); });
+    set_thread_count(1);
+    const auto wanted = to_vector<double>(f(x, w));
+    set_thread_count(2);
+    int others = 0;
+    for (int round = 0; round < 25; ++round) others += to_vector<double>(f(x, w)) != wanted;
+    INFO(name(of.dtype) << ", " << of.channels << " channels");
+    CHECK(others == 0);
+  }
+  set_thread_count(before);
+}
+
 TEST_CASE("depthwise convolutions of all widths and heights") {
   std::size_t i = 0;
   for (const std::int64_t height : {1, 2, 3, 5, 7, 9})

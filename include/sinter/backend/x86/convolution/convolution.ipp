@@ -119,9 +119,17 @@ class WindowColumns final : public PanelSource {
     const std::byte* channel = request.from + request.k / taps * windows_.channel_bytes();
     std::byte* to = request.to;
     for (std::int64_t k = request.k; k < request.k_end; ++k, to += bytes) {
-      windows_.copy(to, channel, panel.runs, k % taps);
+      if (k + 1 < request.k_end) windows_.copy(to, channel, panel.runs, k % taps);
+      else copy_last(to, channel, panel.runs, k % taps, bytes);
       if ((k + 1) % taps == 0) channel += windows_.channel_bytes();
     }
+  }
+  /// A row is copied with up to a vector too much: of the last one that may be another thread's memory.
+  void copy_last(std::byte* to, const std::byte* channel, const TapRuns& runs, std::int64_t tap,
+                 std::int64_t bytes) const {
+    alignas(64) std::array<std::byte, max_micro_vectors * 64 + panel_slack> row{};
+    windows_.copy(row.data(), channel, runs, tap);
+    std::memcpy(to, row.data(), as_index(bytes));
   }
   /// Whole channels some at a time, tap by tap; and the parts of channels at the ends of a run of k. Channels are too
   /// far apart for the processor to see a pattern: those that come next are asked for.

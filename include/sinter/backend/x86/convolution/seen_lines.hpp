@@ -28,7 +28,10 @@ struct SeenPart {
 class SeenLines {
  public:
   explicit SeenLines(const ConvolutionNumbers& numbers) : n_(numbers) {
-    while (outer_ + 1 < most_axes && n_.positions[outer_] == 1 && n_.taps[outer_] == 1) ++outer_;
+    // Axes of which the first element is seen, and nothing else.
+    while (outer_ + 1 < most_axes && n_.positions[outer_] == 1 && n_.taps[outer_] == 1 && n_.low[outer_] == 0 &&
+           n_.extent[outer_] > 0)
+      ++outer_;
     for (std::size_t axis = 0; axis < most_axes; ++axis) {
       reach_[axis] = (n_.taps[axis] - 1) * n_.dilation[axis] + 1;
       seen_[axis] = (n_.positions[axis] - 1) * n_.stride[axis] + reach_[axis];
