@@ -230,8 +230,8 @@ TEST_CASE("convolutions whose panels lie side by side do not depend on the numbe
   const int before = thread_count();
   for (const Case& of :
        {Case{DType::f64, 128, 13, 1024, 1}, Case{DType::f64, 200, 9, 800, 1}, Case{DType::f32, 128, 39, 1024, 3}}) {
-    const Tensor x = randn({1, of.channels, of.size, of.size}, of.dtype),
-                 w = randn({of.outputs, of.channels, 3, 3}, of.dtype);
+    const Tensor x = randn({1, of.channels, of.size, of.size}, {.dtype = of.dtype}),
+                 w = randn({of.outputs, of.channels, 3, 3}, {.dtype = of.dtype});
     eval(x, w);
     auto f = jit::compile(
         [&](Tensor image, Tensor weight) { return conv2d(image, weight, {.stride = of.stride, .padding = 1}); });

@@ -124,20 +124,20 @@ TEST_CASE("edges: second derivatives of products with zeros") {
 }
 
 TEST_CASE("edges: second derivatives of powers with exponents of 0, 1, 2 and 3 at 0") {
-  const Tensor exponents = tensor({0.0, 1.0, 2.0, 3.0}), ones_of_4 = ones({4}, DType::f64);
+  const Tensor exponents = tensor({0.0, 1.0, 2.0, 3.0}), ones_of_4 = ones({4}, {.dtype = DType::f64});
   const auto by_base = [&](Tensor p) {
     return second([&](Tensor q) { return pow(q, exponents); }, p, ones_of_4, ones_of_4);
   };
-  for (const Tensor& got : in_all_modes(by_base, zeros({4}, DType::f64))) check_near(got, {0, 0, 2, 0});
-  for (const Tensor& got : in_all_modes(by_base, full({4}, 2.0, DType::f64))) check_near(got, {0, 0, 2, 12});
+  for (const Tensor& got : in_all_modes(by_base, zeros({4}, {.dtype = DType::f64}))) check_near(got, {0, 0, 2, 0});
+  for (const Tensor& got : in_all_modes(by_base, full({4}, 2.0, {.dtype = DType::f64}))) check_near(got, {0, 0, 2, 12});
   // first by the exponent, then by the base: b^(e - 1) (1 + e log b)
   const auto mixed = [&](Tensor p) {
     return jit::grad([&](Tensor q) { return sum(jit::grad([&](Tensor e) { return sum(pow(q, e)); })(exponents)); })(p);
   };
   const double log2 = std::log(2.0);
-  for (const Tensor& got : in_all_modes(mixed, full({4}, 2.0, DType::f64)))
+  for (const Tensor& got : in_all_modes(mixed, full({4}, 2.0, {.dtype = DType::f64})))
     check_near(got, {0.5, 1 + log2, 2 * (1 + 2 * log2), 4 * (1 + 3 * log2)});
-  for (const Tensor& got : in_all_modes(mixed, zeros({4}, DType::f64))) {
+  for (const Tensor& got : in_all_modes(mixed, zeros({4}, {.dtype = DType::f64}))) {
     const std::vector<double> values = doubles(got);
     CHECK(values[2] == 0);
     CHECK(values[3] == 0);
