@@ -166,16 +166,17 @@ struct Case {
         }
     return out;
   }
-  std::unique_ptr<Launch> bound(Isa isa) const {
+  std::shared_ptr<const Executable> executable_for(Isa isa) const {
     std::string why;
     auto executable = make_contraction_executable(kernel, {}, isa, &why);
     INFO(why);
     REQUIRE(executable != nullptr);
-    return executable->bind(geometry);
+    return executable;
   }
   std::vector<std::vector<T>> run(Isa isa) const {
     std::vector<std::vector<T>> out = data;
-    sinter_test::run_guarded(*bound(isa), kernel, geometry, out, sinter_test::GuardPages::at_end);
+    const auto executable = executable_for(isa);
+    sinter_test::run_guarded(*executable->bind(geometry), kernel, geometry, out, sinter_test::GuardPages::at_end);
     return out;
   }
   /// Operands and results are on cache lines, or one element behind.
@@ -190,7 +191,8 @@ struct Case {
       std::copy(operand.begin(), operand.end(), begin);
       operands.push_back(begin);
     }
-    bound(isa)->run(operands.data());
+    const auto executable = executable_for(isa);
+    executable->bind(geometry)->run(operands.data());
     for (std::size_t i = 0; i < out.size(); ++i)
       std::copy_n(static_cast<const T*>(operands[i]), out[i].size(), out[i].begin());
     return out;
