@@ -243,9 +243,10 @@ class ImageGradientLaunch final : public FollowableLaunch {
   static constexpr std::size_t last = most_axes - 1;
   static constexpr std::int64_t block = 32;  // of channels, and of outputs, whose weights are packed together
 
-  /// Large weights whose blocks are read once, or few times: each thread puts those in order that it is about to use.
+  /// Large weights whose blocks are read once: each thread puts those in order that it is about to use. With more
+  /// positions two threads put the same ones in order.
   bool packs_by_blocks() const {
-    constexpr std::int64_t most_positions = 1024;
+    constexpr std::int64_t most_positions = 64;
     const std::int64_t bytes = n_.channels * n_.outputs * ConvolutionNumbers::product(n_.taps) * n_.element();
     return n_.groups == 1 && bytes > x86_contraction_detail::l2_bytes() / 2 &&
            n_.images * ConvolutionNumbers::product(n_.positions) <= most_positions;
