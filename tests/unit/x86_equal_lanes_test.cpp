@@ -1,5 +1,5 @@
-// Numbers of a row in generated code: quotients and roots whose lanes are all equal are taken of one vector of 16 bytes,
-// and have the bits of C++'s.
+// Numbers of a row in generated code: quotients and roots whose lanes are all equal are taken of one vector of 16
+// bytes, and have the bits of C++'s.
 #include "catch.hpp"
 
 #include <sinter/sinter.hpp>
