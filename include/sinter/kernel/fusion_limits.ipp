@@ -171,10 +171,14 @@ SINTER_DECL bool Fuser::fits(const FusionGroup& group) const {
 }
 
 /// Views of one operand are one pointer, but an access each; what is written is one.
+inline bool counted_accesses_fit(AccessCount& count, int operands, std::size_t read, int most_accesses) {
+  const std::size_t writes = std::max<std::size_t>(as_index(operands) - read, 1), most = as_index(most_accesses);
+  return writes <= most && count.reads(most - writes) <= most - writes;
+}
+
 SINTER_DECL bool Fuser::accesses_fit(const FusionGroup& group, int operands) const {
-  const std::size_t writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1),
-                    most = as_index(limits_of(group).max_accesses);
-  return writes <= most && AccessCount(nodes_, group).reads(most - writes) <= most - writes;
+  AccessCount count(nodes_, group);
+  return counted_accesses_fit(count, operands, reads_of(group).size(), limits_of(group).max_accesses);
 }
 
 /// Much of a patch may not be seen where it is read: then a body, whose size counts all of it, is smaller.
@@ -189,10 +193,8 @@ SINTER_DECL bool Fuser::patches_shrink_to(const FusionGroup& group, int operands
         has_patch || std::any_of(inputs.begin(), inputs.end(), [&](std::int32_t input) { return reads_patch(input); });
   }
   if (!has_patch || body > most) return false;
-  const std::size_t accesses = as_index(limits_of(group).max_accesses),
-                    writes = std::max<std::size_t>(as_index(operands) - reads_of(group).size(), 1);
   AccessCount count(nodes_, group);
-  if (writes > accesses || count.reads(accesses - writes) > accesses - writes) return false;
+  if (!counted_accesses_fit(count, operands, reads_of(group).size(), limits_of(group).max_accesses)) return false;
   return body + count.inlined() + guard_instructions * count.guards() <= most;
 }
 
