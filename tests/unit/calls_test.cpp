@@ -253,6 +253,52 @@ TEST_CASE("calls: a Variable is updated in its own memory", "[calls]") {
   CHECK(to_vector<float>(m) == filled(64, expected_m));
 }
 
+TEST_CASE("calls: what the library itself runs between kernels leaves Variables their memory", "[calls]") {
+  Variable w(ones({4, 8, 8})), order(ones({16}));
+  eval(w);
+  eval(order);
+  const Tensor x = reshape(arange(4 * 8 * 8), {4, 8, 8}) * 0.01f;
+  const auto update = [&](const Tensor& input) {
+    const Tensor y = scaled_dot_product_attention(input * w, input, input);
+    w -= 0.25f * y;
+    order = sort(order + reshape(input(0, slice(0, 2)), {16}), 0).values * 0.5f;
+    order = jit::cond(
+        sum(input) > 0, [](const Tensor& o) { return Tensor(sort(o, 0).values + 1); },
+        [](const Tensor& o) { return Tensor(o - 1); }, order.value());
+  };
+  auto step = jit::compile(update);
+  Variable expected_w(w.value() + 0), expected_order(order.value() + 0);
+  eval(expected_w);
+  eval(expected_order);
+  step(x);
+  const void* before = address(w);
+  for (int i = 0; i < 3; ++i) {
+    step(x);
+    CHECK(address(w) == before);
+  }
+  const Tensor after_w = w.value() + 0, after_order = order.value() + 0;
+  eval({after_w, after_order});
+  w = expected_w.value();
+  order = expected_order.value();
+  for (int i = 0; i < 4; ++i) update(x);
+  CHECK(to_vector<float>(after_w) == to_vector<float>(w));
+  CHECK(to_vector<float>(after_order) == to_vector<float>(order));
+}
+
+TEST_CASE("calls: a function of the user may read Variables that its call assigns", "[calls]") {
+  Variable w(ones({64}));
+  eval(w);
+  float seen = 0;
+  auto step = jit::compile([&](Tensor x) {
+    jit::callback([&](const Tensor&) { seen = item<float>(w(0)); }, x);
+    w += x;
+  });
+  for (int i = 0; i < 3; ++i) {
+    step(ones({64}));
+    CHECK(seen == static_cast<float>(i + 1));  // values are assigned at the end of the call
+  }
+}
+
 TEST_CASE("calls: a Variable's value that somebody holds is left alone", "[calls]") {
   Variable w(ones({64}));
   auto step = jit::compile([](const Variable& v) {

@@ -168,7 +168,7 @@ SINTER_DECL void Frame::bind_steps() {
       groups += static_cast<std::int32_t>(body->groups().size());
     }
   }
-  for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value() || step.runs_on_host;
+  for (const PlanStep& step : steps) has_host_steps_ |= runtime_detail::calls_out(step);
   if (plan_->backend() == nullptr && groups > 0) make_host_segments();
   if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
   if (memory_ != nullptr) find_joins();
