@@ -4,6 +4,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include <cmath>
 #include <map>
 
 using namespace sinter;
@@ -297,6 +298,39 @@ TEST_CASE("calls: a function of the user may read Variables that its call assign
     step(ones({64}));
     CHECK(seen == static_cast<float>(i + 1));  // values are assigned at the end of the call
   }
+}
+
+TEST_CASE("calls: an optimiser's moments and weights stay where they are, beside a gradient that is kept", "[calls]") {
+  constexpr int rows = 40, columns = 48, sums = 32;
+  Variable w(ones({rows, columns})), m(zeros({rows, columns})), v(zeros({rows, columns})), g(zeros({rows, columns}));
+  eval(w);
+  eval(m);
+  eval(v);
+  const auto update = [&](const Tensor& x, const Tensor& y) {
+    g = matmul(transpose(x, 0, 1), y);
+    m = 0.9f * m + 0.1f * g;
+    v = 0.99f * v + 0.01f * square(g);
+    w = w * 0.99f - 0.01f * m / (sqrt(v) + 1e-3f);
+  };
+  auto step = jit::compile(update);
+  const Tensor x = sin(reshape(arange(sums * rows), {sums, rows}) * 0.1f);
+  const Tensor y = cos(reshape(arange(sums * columns), {sums, columns}) * 0.2f);
+  eval({x, y});
+  step(x, y);
+  const void *at_w = address(w), *at_m = address(m), *at_v = address(v);
+  for (int i = 0; i < 3; ++i) {
+    step(x, y);
+    CHECK(address(w) == at_w);
+    CHECK(address(m) == at_m);
+    CHECK(address(v) == at_v);
+  }
+  const std::vector<float> after = to_vector<float>(w);
+  w = ones({rows, columns});
+  m = zeros({rows, columns});
+  v = zeros({rows, columns});
+  for (int i = 0; i < 4; ++i) update(x, y);
+  const std::vector<float> expected = to_vector<float>(w);
+  for (std::size_t i = 0; i < after.size(); ++i) CHECK(std::abs(after[i] - expected[i]) < 1e-5f);
 }
 
 TEST_CASE("calls: a Variable's value that somebody holds is left alone", "[calls]") {
