@@ -4,6 +4,7 @@
 
 #include <sinter/sinter.hpp>
 
+#include <cmath>
 #include <map>
 
 using namespace sinter;
@@ -251,6 +252,85 @@ TEST_CASE("calls: a Variable is updated in its own memory", "[calls]") {
   }
   CHECK(to_vector<float>(w) == filled(64, expected_w));
   CHECK(to_vector<float>(m) == filled(64, expected_m));
+}
+
+TEST_CASE("calls: what the library itself runs between kernels leaves Variables their memory", "[calls]") {
+  Variable w(ones({4, 8, 8})), order(ones({16}));
+  eval(w);
+  eval(order);
+  const Tensor x = reshape(arange(4 * 8 * 8), {4, 8, 8}) * 0.01f;
+  const auto update = [&](const Tensor& input) {
+    const Tensor y = scaled_dot_product_attention(input * w, input, input);
+    w -= 0.25f * y;
+    order = sort(order + reshape(input(0, slice(0, 2)), {16}), 0).values * 0.5f;
+    order = jit::cond(
+        sum(input) > 0, [](const Tensor& o) { return Tensor(sort(o, 0).values + 1); },
+        [](const Tensor& o) { return Tensor(o - 1); }, order.value());
+  };
+  auto step = jit::compile(update);
+  Variable expected_w(w.value() + 0), expected_order(order.value() + 0);
+  eval(expected_w);
+  eval(expected_order);
+  step(x);
+  const void* before = address(w);
+  for (int i = 0; i < 3; ++i) {
+    step(x);
+    CHECK(address(w) == before);
+  }
+  const Tensor after_w = w.value() + 0, after_order = order.value() + 0;
+  eval({after_w, after_order});
+  w = expected_w.value();
+  order = expected_order.value();
+  for (int i = 0; i < 4; ++i) update(x);
+  CHECK(to_vector<float>(after_w) == to_vector<float>(w));
+  CHECK(to_vector<float>(after_order) == to_vector<float>(order));
+}
+
+TEST_CASE("calls: a function of the user may read Variables that its call assigns", "[calls]") {
+  Variable w(ones({64}));
+  eval(w);
+  float seen = 0;
+  auto step = jit::compile([&](Tensor x) {
+    jit::callback([&](const Tensor&) { seen = item<float>(w(0)); }, x);
+    w += x;
+  });
+  for (int i = 0; i < 3; ++i) {
+    step(ones({64}));
+    CHECK(seen == static_cast<float>(i + 1));  // values are assigned at the end of the call
+  }
+}
+
+TEST_CASE("calls: an optimiser's moments and weights stay where they are, beside a gradient that is kept", "[calls]") {
+  constexpr int rows = 40, columns = 48, sums = 32;
+  Variable w(ones({rows, columns})), m(zeros({rows, columns})), v(zeros({rows, columns})), g(zeros({rows, columns}));
+  eval(w);
+  eval(m);
+  eval(v);
+  const auto update = [&](const Tensor& x, const Tensor& y) {
+    g = matmul(transpose(x, 0, 1), y);
+    m = 0.9f * m + 0.1f * g;
+    v = 0.99f * v + 0.01f * square(g);
+    w = w * 0.99f - 0.01f * m / (sqrt(v) + 1e-3f);
+  };
+  auto step = jit::compile(update);
+  const Tensor x = sin(reshape(arange(sums * rows), {sums, rows}) * 0.1f);
+  const Tensor y = cos(reshape(arange(sums * columns), {sums, columns}) * 0.2f);
+  eval({x, y});
+  step(x, y);
+  const void *at_w = address(w), *at_m = address(m), *at_v = address(v);
+  for (int i = 0; i < 3; ++i) {
+    step(x, y);
+    CHECK(address(w) == at_w);
+    CHECK(address(m) == at_m);
+    CHECK(address(v) == at_v);
+  }
+  const std::vector<float> after = to_vector<float>(w);
+  w = ones({rows, columns});
+  m = zeros({rows, columns});
+  v = zeros({rows, columns});
+  for (int i = 0; i < 4; ++i) update(x, y);
+  const std::vector<float> expected = to_vector<float>(w);
+  for (std::size_t i = 0; i < after.size(); ++i) CHECK(std::abs(after[i] - expected[i]) < 1e-5f);
 }
 
 TEST_CASE("calls: a Variable's value that somebody holds is left alone", "[calls]") {

@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/communication.ipp>
 #include <sinter/kernel/launch_groups.ipp>
+#include <sinter/kernel/overwriting.ipp>
 #include <sinter/kernel/step_queue.ipp>
 #include <sinter/ops/take.hpp>
 
@@ -34,61 +35,6 @@ SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, co
 
 namespace kernel_detail {
 
-inline bool reads(const Kernel& kernel, InstId value, std::size_t access) {
-  const std::vector<bool> under = instructions_under(kernel.body, value);
-  for (std::size_t i = 0; i < under.size(); ++i)
-    if (under[i] && kernel.body[i].prim == Prim::load && kernel.body[i].access == access) return true;
-  return false;
-}
-
-/// Is every reduction of the kernel in what store `s` stores, the only one? Then all of them are done when it begins,
-/// and who reads a row again afterwards reads the element that is stored next (a nest's verifier holds it to that).
-inline bool is_last_pass(const Kernel& kernel, const Store& s) {
-  if (kernel.stores.size() != 1 || kernel.kind == KernelKind::contraction) return false;
-  const std::vector<bool> under = instructions_under(kernel.body, s.value);
-  for (std::size_t i = 0; i < under.size(); ++i)
-    if (is_reduction(kernel.body[i].prim) && !under[i]) return false;
-  return true;
-}
-
-/// Do store `s` and some load of operand `operand` touch the same element at each point, and does nothing else of the
-/// kernel read that operand? Then the store may go to the operand's own memory.
-inline bool may_overwrite(const LoweredKernel& lowered, const Store& s, std::size_t operand) {
-  const Kernel& kernel = lowered.kernel;
-  if (size_of(kernel.operands[operand].dtype) != size_of(kernel.operands[kernel.accesses[s.access].operand].dtype))
-    return false;
-  std::size_t found = kernel.accesses.size();
-  for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
-    if (kernel.accesses[i].operand != operand) continue;
-    if (found != kernel.accesses.size()) return false;
-    found = i;
-  }
-  if (found == kernel.accesses.size()) return false;
-  const auto &read = lowered.geometry.accesses[found], &write = lowered.geometry.accesses[s.access];
-  for (std::size_t a = 0; a < kernel.axes.size(); ++a)
-    if (!identical(read.stride[a], write.stride[a])) return false;
-  if (!identical(read.offset, write.offset)) return false;
-  if (s.index != no_inst) return false;
-  if (kernel.kind != KernelKind::pointwise && !kernel.has_scan() && !is_last_pass(kernel, s)) {
-    // Rows are read several times; only what is used once per row may be overwritten there.
-    std::uint32_t reduced = 0, walked = 0;
-    for (int a = 0; a < kernel.rank(); ++a) {
-      if (kernel.is_reduced(a)) reduced |= 1u << a;
-      if (!is_number(read.stride[as_index(a)], 0)) walked |= 1u << a;
-    }
-    if ((walked & reduced) != 0 || (varying_axes(kernel)[s.value] & reduced) != 0) return false;
-  }
-  for (const Inst& inst : kernel.body) {
-    if (inst.prim == Prim::gather && inst.access == found) return false;
-    // A device's threads beyond the last row repeat it while others store it: nothing they read may address memory.
-    const bool addresses = inst.prim == Prim::gather || inst.prim == Prim::guarded_load;
-    if (addresses && kernel.kind != KernelKind::pointwise && reads(kernel, inst.args[0], found)) return false;
-    if (inst.prim == Prim::contract && (reads(kernel, inst.args[0], found) || reads(kernel, inst.args[1], found)))
-      return false;
-  }
-  return true;
-}
-
 class MemoryPlanner {
  public:
   MemoryPlanner(const FusionGraph& nodes, const Fusion& fusion, std::span<const LoweredKernel> kernels,
@@ -102,6 +48,9 @@ class MemoryPlanner {
   void add_dependencies();
   void choose_donors();
   void choose_donor(std::size_t output, std::uint8_t preference);
+  bool take_over(std::size_t output, int input_node, int writer);
+  int updated_inputs(std::size_t output) const;
+  int donor_of(const OperandRef& operand) const;
   bool reaches(int from, int to) const;
   /// Lists of few steps that join one that runs next, for what the sort needs.
   struct SortState;
@@ -268,48 +217,82 @@ SINTER_DECL bool MemoryPlanner::reaches(int from, int to) const {
 
 /// An output may take over an input's buffer if the step that first writes it reads the input at the same points, and
 /// everybody else can read the input before.
+SINTER_DECL bool MemoryPlanner::take_over(std::size_t j, int input_node, int writer) {
+  const auto input = static_cast<std::int32_t>(nodes_.graph_node(input_node)->attrs[input_position]);
+  if (std::find(plan_.donor.begin(), plan_.donor.end(), input) != plan_.donor.end()) return false;
+  if (!identical(bytes_of(input_node), bytes_of(root_of(nodes_.outputs()[j].node)))) return false;
+  for (const OutputSource& other : nodes_.outputs())  // one that is a view of the input keeps it
+    if (other.is_alias && nodes_.base_of(other.node) == input_node) return false;
+  SmallVector<std::int32_t, 16> readers;
+  for (std::size_t g = 0; g < uses_.size(); ++g) {
+    if (static_cast<int>(g) == writer ||
+        std::find(uses_[g].reads.begin(), uses_[g].reads.end(), input_node) == uses_[g].reads.end())
+      continue;
+    if (reaches(writer, static_cast<int>(g))) return false;
+    readers.push_back(static_cast<std::int32_t>(g));
+  }
+  for (std::int32_t reader : readers) before_[as_index(writer)].push_back(reader);
+  plan_.donor[j] = input;
+  donation_step_[j] = writer;
+  return true;
+}
+
+/// First among the inputs that the output is computed from.
 SINTER_DECL void MemoryPlanner::choose_donor(std::size_t j, std::uint8_t preference) {
   const OutputSource& output = nodes_.outputs()[j];
   if (output.is_alias || output.same_as >= 0) return;
   const int root = root_of(output.node), writer = group_of(root);
   if (writer < 0 || fusion_.groups[as_index(writer)].is_host) return;
   const LoweredKernel& lowered = kernels_[as_index(writer)];
-  for (const Store& store : lowered.kernel.stores) {
-    if (lowered.operands[lowered.kernel.accesses[store.access].operand].node != root) continue;
-    for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
-      const int node = lowered.operands[o].node;
-      if (node < 0 || nodes_[node].kind != NodeKind::input) continue;
-      const auto input = static_cast<std::int32_t>(nodes_.graph_node(node)->attrs[input_position]);
-      if (as_index(input) >= may_donate_.size() || may_donate_[as_index(input)] != preference) continue;
-      if (std::find(plan_.donor.begin(), plan_.donor.end(), input) != plan_.donor.end()) continue;
-      bool is_aliased = false;  // an output that is a view of the input keeps it
-      for (const OutputSource& other : nodes_.outputs())
-        is_aliased |= other.is_alias && nodes_.base_of(other.node) == node;
-      if (is_aliased || !identical(bytes_of(node), bytes_of(root)) || !may_overwrite(lowered, store, o)) continue;
-      SmallVector<std::int32_t, 16> readers;
-      bool is_possible = true;
-      for (std::size_t g = 0; g < uses_.size(); ++g) {
-        if (static_cast<int>(g) == writer ||
-            std::find(uses_[g].reads.begin(), uses_[g].reads.end(), node) == uses_[g].reads.end())
+  for (const bool is_updated : {true, false})
+    for (const Store& store : lowered.kernel.stores) {
+      if (lowered.operands[lowered.kernel.accesses[store.access].operand].node != root) continue;
+      for (std::size_t o = 0; o < lowered.operands.size(); ++o) {
+        const int input = donor_of(lowered.operands[o]);
+        if (input < 0 || may_donate_[as_index(input)] != preference || updates(lowered, store, o) != is_updated ||
+            !may_overwrite(lowered, store, o))
           continue;
-        readers.push_back(static_cast<std::int32_t>(g));
-        is_possible = is_possible && !reaches(writer, static_cast<int>(g));
+        if (take_over(j, lowered.operands[o].node, writer)) return;
       }
-      if (!is_possible) continue;
-      for (std::int32_t reader : readers) before_[as_index(writer)].push_back(reader);
-      plan_.donor[j] = input;
-      donation_step_[j] = writer;
-      return;
     }
-  }
 }
 
+/// The input that an operand is, where outputs may take that over, or -1.
+SINTER_DECL int MemoryPlanner::donor_of(const OperandRef& operand) const {
+  if (operand.node < 0 || nodes_[operand.node].kind != NodeKind::input) return -1;
+  const auto input = static_cast<int>(nodes_.graph_node(operand.node)->attrs[input_position]);
+  return as_index(input) < may_donate_.size() && may_donate_[as_index(input)] != 0 ? input : -1;
+}
+
+/// How many inputs the output is computed from and could be written over.
+SINTER_DECL int MemoryPlanner::updated_inputs(std::size_t j) const {
+  const int root = root_of(nodes_.outputs()[j].node), writer = group_of(root);
+  if (writer < 0 || fusion_.groups[as_index(writer)].is_host) return 0;
+  const LoweredKernel& lowered = kernels_[as_index(writer)];
+  int count = 0;
+  for (const Store& store : lowered.kernel.stores) {
+    if (lowered.operands[lowered.kernel.accesses[store.access].operand].node != root) continue;
+    for (std::size_t o = 0; o < lowered.operands.size(); ++o)
+      count += donor_of(lowered.operands[o]) >= 0 && updates(lowered, store, o) && may_overwrite(lowered, store, o);
+  }
+  return count;
+}
+
+/// What updates one array comes first, and what updates none last: an optimiser's moments, then its weights, stay where
+/// they are, and it is the gradient, kept beside them, that gets new memory. An array that is written where another
+/// one was read would be fetched in order to be written.
 SINTER_DECL void MemoryPlanner::choose_donors() {
   plan_.donor.assign(nodes_.outputs().size(), -1);
   donation_step_.assign(nodes_.outputs().size(), -1);
   if (may_donate_.empty()) return;
+  std::vector<std::pair<int, std::size_t>> order;
+  for (std::size_t j = 0; j < plan_.donor.size(); ++j) {
+    const int inputs = updated_inputs(j);
+    order.emplace_back(inputs == 0 ? std::numeric_limits<int>::max() : inputs, j);
+  }
+  std::sort(order.begin(), order.end());
   for (const std::uint8_t preference : {std::uint8_t{2}, std::uint8_t{1}})
-    for (std::size_t j = 0; j < plan_.donor.size(); ++j)
+    for (const auto& [inputs, j] : order)
       if (plan_.donor[j] < 0) choose_donor(j, preference);
 }
 

@@ -57,7 +57,8 @@ class Frame {
   std::span<const FrameOutput> outputs() const { return outputs_; }
   /// Every output is a buffer that the caller gives: none views an input or repeats another.
   bool has_only_fresh_outputs() const { return has_only_fresh_outputs_; }
-  bool has_host_steps() const { return has_host_steps_; }
+  /// Functions of the user run, which may read Variables, or parts that may fail after others have written.
+  bool calls_out() const { return calls_out_; }
   CallPlaces& places() { return places_; }
   std::size_t arena_bytes() const;
 
@@ -111,7 +112,7 @@ class Frame {
   std::vector<std::int64_t> numbers_;
   std::vector<std::int64_t> slot_bytes_, slot_offsets_;
   std::vector<FrameOutput> outputs_;
-  bool has_only_fresh_outputs_ = true, has_host_steps_ = false;
+  bool has_only_fresh_outputs_ = true, calls_out_ = false;
   CallPlaces places_;
   Ref<Storage> arena_;
   std::unique_ptr<PartitionFrame> parts_;                  // of a plan in parts: then there is nothing else

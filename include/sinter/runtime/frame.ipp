@@ -82,7 +82,7 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
   }
   if (plan.parts() != nullptr) {
     parts_ = std::make_unique<PartitionFrame>(*plan.parts(), symbols);
-    has_host_steps_ = true;  // parts after one that has written may fail
+    calls_out_ = true;
   }
   bind_steps();
   const std::size_t inputs = plan.inputs().size();
@@ -168,7 +168,7 @@ SINTER_DECL void Frame::bind_steps() {
       groups += static_cast<std::int32_t>(body->groups().size());
     }
   }
-  for (const PlanStep& step : steps) has_host_steps_ |= step.host.has_value() || step.runs_on_host;
+  for (const PlanStep& step : steps) calls_out_ |= runtime_detail::calls_out(step);
   if (plan_->backend() == nullptr && groups > 0) make_host_segments();
   if (plan_->runs_as_one() && plan_->backend() != nullptr) make_segments();
   if (memory_ != nullptr) find_joins();

@@ -48,6 +48,17 @@ inline HostOp told_of_constants(const Plan& owner, const PlanStep& step) {
   return op;
 }
 
+/// Whether a function of the user is called, which may read Variables, or ranks communicate: the step is one, or its
+/// bodies have one.
+inline bool calls_out(const PlanStep& step) {
+  if (!step.host) return step.runs_on_host;
+  const HostOp& op = *step.host;
+  if (op.is_effect || op.attrs->payload != nullptr) return true;
+  return std::any_of(op.bodies.begin(), op.bodies.end(), [](const std::shared_ptr<const Plan>& body) {
+    return body->parts() != nullptr || std::any_of(body->steps().begin(), body->steps().end(), calls_out);
+  });
+}
+
 /// Null: nothing to compute.
 inline std::unique_ptr<Launch> bind_kernel(const PlanStep& step, const Plan& owner,
                                            std::span<const std::int64_t> symbols, bool is_grouped = false) {

@@ -162,7 +162,7 @@ class CallOutputs {
 
   void choose() {
     check_places();
-    if (targets_.empty() && !call_.frame.has_host_steps()) claim_variables();
+    if (targets_.empty() && !call_.frame.calls_out()) claim_variables();
     CallPlaces& places = call_.frame.places();
     for (std::size_t i = 0; i < outputs_.size(); ++i) {
       places.outputs[i] = nullptr;
