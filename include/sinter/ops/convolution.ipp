@@ -6,6 +6,7 @@
 #include <sinter/ops/conv.ipp>
 #include <sinter/ops/convolution.hpp>
 #include <sinter/ops/view.hpp>
+#include <sinter/ops/window_taps.hpp>
 
 #include <algorithm>
 #include <utility>
@@ -480,14 +481,13 @@ SINTER_DECL Type SumWindows::infer(const InferArgs& args) {
 }
 SINTER_DECL Val SumWindows::decompose(const DecomposeArgs& args) {
   const Val x = args.in[0];
-  const Val target = full(x, args.attrs.shape, x.dtype(), 0);  // its shape is all that is asked of it
-  Attrs attrs;
+  const Shape& target = args.attrs.shape;
+  IntVector axes;
   for (std::int64_t axis : args.attrs.axes)
-    attrs.axes.push_back(axis < 0 ? axis + static_cast<std::int64_t>(args.attrs.shape.rank()) : axis);
-  attrs.set(Windows::sizes, args.attrs[sizes]);
-  attrs.set(Windows::strides, args.attrs[strides]);
-  const Val in[] = {target};
-  return Windows::vjp(VjpArgs{in, x, x, attrs, args.where})[0];
+    axes.push_back(axis < 0 ? axis + static_cast<std::int64_t>(target.rank()) : axis);
+  const IntVector &size = args.attrs[sizes], &stride = args.attrs[strides];
+  if (const Val sum = ops_detail::sum_of_taps(x, target, axes, size, stride)) return sum;
+  return ops_detail::sum_windows_along(x, target, axes, size, stride);
 }
 SINTER_DECL Batched SumWindows::batch(const BatchArgs& a) {
   Attrs attrs = a.attrs;
