@@ -1,6 +1,5 @@
-// Along an axis, element h lies in the windows at h / stride - t, as element h % stride + t * stride of each, for t from
-// 0 on (a tap), as far as there is such a window and it is as long. They are added in the order of windows, the last
-// axis first.
+// Along an axis, element h lies in the windows at h / stride - t, as element h % stride + t * stride of each, for t
+// from 0 on (a tap), as far as there is such a window and it is as long. The last axis is summed up first.
 #pragma once
 
 #include <sinter/base/index.hpp>
@@ -21,14 +20,21 @@ namespace ops_detail {
 
 class WindowTaps {
  public:
-  WindowTaps(Val x, Shape target, const IntVector& axes, const IntVector& sizes, const IntVector& strides)
+  WindowTaps(Val x, Shape target, const Shape& low, const IntVector& axes, const IntVector& sizes,
+             const IntVector& strides)
       : x_(x), target_(std::move(target)), first_(axes.empty() ? 0 : static_cast<int>(axes[0])) {
     is_open_ = !axes.empty();
+    for (int i = 0; i < target_.rank(); ++i) {
+      const bool has_windows = i >= first_ && i < first_ + static_cast<int>(axes.size());
+      is_open_ = is_open_ && (has_windows || identical(x.shape()[i], target_[i]));
+    }
     for (std::size_t i = 0; i < axes.size(); ++i) {
       const int axis = first_ + static_cast<int>(i);
-      is_open_ = is_open_ && axes[i] == axis && target_[axis].is_static() && x.shape()[axis].is_static();
+      const Dim before = low.rank() > 0 ? low[axis] : Dim(0);
+      is_open_ = is_open_ && axes[i] == axis && target_[axis].is_static() && x.shape()[axis].is_static() &&
+                 before.is_static() && before.value() >= 0;
       if (!is_open_) return;
-      axes_.push_back({target_[axis].value(), x.shape()[axis].value(), sizes[i], strides[i], {}, {}});
+      axes_.push_back({target_[axis].value(), before.value(), x.shape()[axis].value(), sizes[i], strides[i], {}, {}});
     }
   }
 
@@ -41,10 +47,10 @@ class WindowTaps {
 
  private:
   struct Axis {
-    std::int64_t extent, windows, size, stride;
+    std::int64_t extent, low, windows, size, stride;
     Val window, place;  // of the first tap, i32, for each element of the target
     std::int64_t taps() const { return (size + stride - 1) / stride; }
-    std::int64_t last_window() const { return (extent - 1) / stride; }  // of the first tap
+    std::int64_t last_window() const { return (low + extent - 1) / stride; }  // of the first tap
   };
   /// A value by what it was in x.
   struct Read {
@@ -57,9 +63,9 @@ class WindowTaps {
     std::int64_t taps = 1, elements = 1;
     bool overlaps = false;
     for (const Axis& a : axes_) {
-      if (a.taps() > most_taps || a.extent >= most_elements || a.windows == 0) return false;
+      if (a.taps() > most_taps || a.low + a.extent >= most_elements || a.windows == 0) return false;
       taps *= a.taps();
-      elements *= std::max<std::int64_t>(a.extent, 1);
+      elements *= std::max<std::int64_t>({a.extent, a.windows, 1});
       overlaps |= a.size > a.stride;
       if (elements >= most_elements || taps > most_taps) return false;
     }
@@ -69,7 +75,8 @@ class WindowTaps {
   /// Of each element by itself, so that one kernel computes everything.
   void find_windows(std::size_t i) {
     Axis& a = axes_[i];
-    const Val element = iota(x_, target_, first_ + static_cast<int>(i), DType::i32);
+    const Val inside = iota(x_, target_, first_ + static_cast<int>(i), DType::i32),
+              element = a.low == 0 ? inside : inside + integer_number(inside, a.low);
     if (std::has_single_bit(static_cast<std::uint64_t>(a.stride))) {
       const int bits = std::countr_zero(static_cast<std::uint64_t>(a.stride));
       a.window = bits == 0 ? element : apply(op_info<ops::RightShift>, {element, integer_number(element, bits)});
@@ -79,16 +86,18 @@ class WindowTaps {
     a.place = element - a.window * integer_number(element, a.stride);
   }
 
+  /// In halves, the window that comes first at the front, as an axis of so many elements is summed up.
   Val sum_along(std::size_t i) {
     if (i == axes_.size()) return tap();
-    Val sum;
+    std::vector<Val> sums;
     for (std::int64_t t = axes_[i].taps(); t-- > 0;) {
       taps_[i] = t;
-      const Val next = sum_along(i + 1);
-      if (!next) return {};
-      sum = sum ? sum + next : next;
+      sums.push_back(sum_along(i + 1));
+      if (!sums.back()) return {};
     }
-    return sum;
+    for (std::size_t half = std::bit_ceil(sums.size()) / 2; half > 0; half /= 2)
+      for (std::size_t k = 0; k < half && k + half < sums.size(); ++k) sums[k] = sums[k] + sums[k + half];
+    return sums[0];
   }
   Val window(std::size_t i) const { return axes_[i].window - integer_number(axes_[i].window, taps_[i]); }
   Val place(std::size_t i) const { return axes_[i].place + integer_number(axes_[i].place, taps_[i] * axes_[i].stride); }
@@ -189,9 +198,9 @@ class WindowTaps {
   std::vector<Read> read_;
 };
 
-SINTER_DECL Val sum_of_taps(Val x, const Shape& target, const IntVector& axes, const IntVector& sizes,
+SINTER_DECL Val sum_of_taps(Val x, const Shape& target, const Shape& low, const IntVector& axes, const IntVector& sizes,
                             const IntVector& strides) {
-  return WindowTaps(x, target, axes, sizes, strides).run();
+  return WindowTaps(x, target, low, axes, sizes, strides).run();
 }
 
 }  // namespace ops_detail
