@@ -45,3 +45,4 @@
 #include <sinter/ops/to.ipp>
 #include <sinter/ops/val_ops.ipp>
 #include <sinter/ops/view.ipp>
+#include <sinter/ops/window_taps.ipp>

@@ -48,14 +48,16 @@ struct ConvolutionGradient : ConvolutionAttributes {
   static Batched batch(const BatchArgs& a);
 };
 
-/// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape.
+/// The adjoint of windows: elements [positions..., sizes...] added up where they came from, in attrs.shape. The windows
+/// were of that padded by `low` and `high` along each axis, where these are given: what lies there is left out.
 struct SumWindows {
   static constexpr OpInfo info{.name = "sum_windows", .arity = 1, .kind = OpKind::composite};
   static constexpr OpAttr<IntVector> sizes{"sizes", 0}, strides{"strides", 1};
-  static constexpr auto attributes = attribute_list(attr::axes, attr::shape, sizes, strides);
+  static constexpr OpAttr<Shape> low{"low", 0}, high{"high", 1};
+  static constexpr auto attributes = attribute_list(attr::axes, attr::shape, sizes, strides, low, high);
   static Type infer(const InferArgs& args);
   static Val decompose(const DecomposeArgs& args);
-  static ValList vjp(const VjpArgs& a) { return {windows(a.dout, a.attrs.axes, a.attrs[sizes], a.attrs[strides])}; }
+  static ValList vjp(const VjpArgs& a);
   static Batched batch(const BatchArgs& a);
 };
 

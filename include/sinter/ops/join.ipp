@@ -3,6 +3,7 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
+#include <sinter/ops/convolution.hpp>
 #include <sinter/ops/join.hpp>
 #include <sinter/ops/leaf.hpp>
 #include <sinter/ops/view.hpp>
@@ -70,8 +71,18 @@ SINTER_DECL Val Pad::decompose(const DecomposeArgs& args) {
   return update_slice(full(x, out, x.dtype(), args.attrs.value), x, args.attrs[low], steps);
 }
 
+/// What windows of the padded value had for it is added up without its border.
 SINTER_DECL ValList Pad::vjp(const VjpArgs& a) {
   const Shape from = a.in[0].shape();
+  const Node& summed = a.dout.builder->node(a.dout.value);
+  if (summed.op == &op_info<SumWindows> && summed.attrs[SumWindows::low].rank() == 0) {
+    const Val seen{a.dout.builder, summed.inputs[0], a.dout.where};
+    Attrs attrs = summed.attrs;
+    attrs.shape = from;
+    attrs.set(SumWindows::low, a.attrs[low]);
+    attrs.set(SumWindows::high, a.attrs[high]);
+    return {apply(op_info<SumWindows>, {seen}, std::move(attrs))};
+  }
   Shape ends;
   for (int i = 0; i < from.rank(); ++i) ends.push_back(a.attrs[low][i] + from[i]);
   return {slice(a.dout, a.attrs[low], ends, IntVector(as_index(from.rank()), 1))};

@@ -3,7 +3,9 @@
 
 #include <sinter/base/index.hpp>
 #include <sinter/ops/batch.hpp>
+#include <sinter/ops/convolution.hpp>
 #include <sinter/ops/view.hpp>
+#include <sinter/ops/window_taps.hpp>
 
 SINTER_NAMESPACE_BEGIN
 namespace graph_detail {
@@ -168,24 +170,29 @@ inline Val add_overlapping_windows(Val d, int axis, std::int64_t stride, const S
   return sum(diagonals, {diagonals.rank() - 1});
 }
 
+/// One axis after the other, the last one first.
+SINTER_DECL Val sum_windows_along(Val x, const Shape& target, const IntVector& axes, const IntVector& sizes,
+                                  const IntVector& strides) {
+  for (std::size_t i = axes.size(); i-- > 0;) {
+    const int axis = static_cast<int>(axes[i]);
+    Shape partial = x.shape();
+    partial.erase(partial.rank() - 1);
+    partial.set(axis, target[axis]);
+    x = sizes[i] == strides[i] ? add_touching_windows(x, axis, partial)
+                               : add_overlapping_windows(x, axis, strides[i], partial);
+  }
+  return x;
+}
+
 }  // namespace ops_detail
 
 namespace ops {
 
 SINTER_DECL ValList Windows::vjp(const VjpArgs& a) {
-  const Shape target = a.in[0].shape();
-  Val d = a.dout;
-  // The window axes were appended in order, so the last one is undone first.
-  for (std::size_t i = a.attrs.axes.size(); i-- > 0;) {
-    const int axis = static_cast<int>(a.attrs.axes[i]);
-    const std::int64_t size = a.attrs[sizes][i], stride = a.attrs[strides][i];
-    Shape partial = d.shape();
-    partial.erase(partial.rank() - 1);
-    partial.set(axis, target[axis]);
-    d = size == stride ? ops_detail::add_touching_windows(d, axis, partial)
-                       : ops_detail::add_overlapping_windows(d, axis, stride, partial);
-  }
-  return {d};
+  Attrs attrs{.axes = a.attrs.axes, .shape = a.in[0].shape()};
+  attrs.set(SumWindows::sizes, a.attrs[sizes]);
+  attrs.set(SumWindows::strides, a.attrs[strides]);
+  return {apply(op_info<SumWindows>, {a.dout}, std::move(attrs))};
 }
 
 SINTER_DECL Batched Reshape::batch(const BatchArgs& a) {
