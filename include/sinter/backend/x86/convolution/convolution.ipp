@@ -385,7 +385,7 @@ class JoinedConvolutionLaunch final : public FollowableLaunch {
 
  private:
   static std::int64_t images_together(const ConvolutionNumbers& n) {
-    constexpr std::int64_t enough_columns = 1024;
+    constexpr std::int64_t enough_columns = 2048;
     const std::int64_t positions = std::max<std::int64_t>(ConvolutionNumbers::product(n.positions), 1);
     return std::min(n.images, (enough_columns + positions - 1) / positions);
   }

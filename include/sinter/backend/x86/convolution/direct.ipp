@@ -32,8 +32,8 @@ class DirectLaunch final : public FollowableLaunch {
   using AlignedBytes = x86_contraction_detail::AlignedBytes;
 
  public:
-  /// Outputs fill vectors, rows have enough positions, and what these see is near enough for the code. With fewer taps a
-  /// window that is laid out costs less.
+  /// Outputs fill vectors, rows have enough positions, and what these see is near enough for the code. With fewer taps
+  /// a window that is laid out costs less.
   static bool is_worth(const ConvolutionNumbers& n, Isa isa) {
     constexpr std::int64_t most_bytes = std::numeric_limits<std::int32_t>::max() / 4, least_positions = 12,
                            least_taps = 9, least_depth = 64;
@@ -99,8 +99,7 @@ class DirectLaunch final : public FollowableLaunch {
   };
 
   static bool has_few_outputs(const ConvolutionNumbers& n, Isa isa) {
-    const std::int64_t lane_count = lanes(isa, n.dtype);
-    return n.outputs <= 2 * lane_count && 4 * n.outputs >= 3 * lane_count;
+    return n.outputs <= 2 * lanes(Isa::avx512, n.dtype) && 4 * n.outputs >= 3 * lanes(isa, n.dtype);
   }
   /// Whether all panels of outputs and tiles of positions are whole or nearly so, a panel's weights are no larger than
   /// what is read beside them from L2, and positions so many that it does not count how long these are laid out.
@@ -108,7 +107,7 @@ class DirectLaunch final : public FollowableLaunch {
     constexpr std::int64_t enough_positions = 512, most_weight_bytes = 80 << 10;
     const std::int64_t most = most_window_rows(isa, 2), tiles = (n.positions[2] + most - 1) / most,
                        width = 2 * lanes(isa, n.dtype);
-    return n.outputs % width == 0 && n.depth() * width * n.element() <= most_weight_bytes &&
+    return isa == Isa::avx512 && n.outputs % width == 0 && n.depth() * width * n.element() <= most_weight_bytes &&
            14 * n.positions[2] >= 13 * tiles * most &&
            n.images * ConvolutionNumbers::product(n.positions) >= enough_positions;
   }

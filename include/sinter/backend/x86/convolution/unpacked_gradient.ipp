@@ -1,6 +1,6 @@
 // For some columns, which are positions of all images, and for each run of outputs: what windows see of the gradient is
-// laid out in panels, and tiles of some channels by a panel add up the run. A run has whole blocks of every part's sums,
-// so that these are in the order of products.
+// laid out in panels, and tiles of some channels by a panel add up the run. A run has whole blocks of every part's
+// sums, so that these are in the order of products.
 #pragma once
 
 #include <sinter/backend/x86/convolution/unpacked_gradient.hpp>
