@@ -25,8 +25,10 @@
 #include <sinter/backend/x86/convolution/convolution.ipp>
 #include <sinter/backend/x86/convolution/depthwise.ipp>
 #include <sinter/backend/x86/convolution/depthwise_gradient.ipp>
+#include <sinter/backend/x86/convolution/direct.ipp>
 #include <sinter/backend/x86/convolution/following.ipp>
 #include <sinter/backend/x86/convolution/image_gradient.ipp>
+#include <sinter/backend/x86/convolution/unpacked_gradient.ipp>
 #include <sinter/backend/x86/convolution/weight_gradient.ipp>
 #include <sinter/backend/x86/convolution/window_tile.ipp>
 #include <sinter/backend/x86/exported/exported.ipp>

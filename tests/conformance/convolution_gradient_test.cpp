@@ -206,16 +206,46 @@ TEST_CASE("long sums of gradients by weights, and those of single elements, have
   check_bits_of_threads(images(2, 10, 17, 33, 3).gradient(By::weight));
 }
 
-TEST_CASE("gradients by images of large weights, which are put in order by blocks, have the bits of products") {
-  Problem strided = images(2, 200, 5, 150, 3);
+TEST_CASE("gradients by weights of few sums, block by block, have the bits of products") {
+  Problem strided = images(2, 3, 61, 32, 3);
+  strided.dout = {2, 32, 31, 31};
+  strided.stride = {2, 2};
+  Problem of_f64 = images(2, 3, 41, 9, 3), inside = images(5, 3, 23, 20, 3);
+  of_f64.dtype = DType::f64;
+  inside.low = inside.high = {0, 0};
+  inside.dout = {5, 20, 21, 21};
+  const Problem problems[] = {strided, of_f64, inside, images(23, 3, 30, 17, 3),  // 81 blocks: groups, two rounds
+                              images(3, 5, 29, 16, 5)};                           // several tiles
+  for (const Problem& problem : problems) {
+    for (const x86::Isa isa : isas_in_use()) {
+      x86::X86Backend backend(isa);
+      check_parts(problem.gradient(By::weight), backend, true);
+    }
+  }
+  check_bits_of_threads(problems[0].gradient(By::weight));
+}
+
+TEST_CASE("gradients by images of large weights, which stay where they lie, have the bits of products") {
+  Problem strided = images(2, 200, 5, 150, 3), apart = images(1, 200, 9, 170, 3), of_f64 = images(2, 130, 7, 120, 3);
   strided.x = {2, 200, 9, 9};
   strided.stride = {2, 2};
+  apart.dilation = {2, 1};
+  apart.low = apart.high = {2, 1};
+  of_f64.dtype = DType::f64;
+  Problem some_unseen = images(2, 200, 5, 340, 2);  // every third line is seen by no window
+  some_unseen.x = {2, 200, 14, 14};
+  some_unseen.low = some_unseen.high = {0, 0};
+  some_unseen.stride = {3, 3};
   for (const x86::Isa isa : isas_in_use()) {
     x86::X86Backend backend(isa);
-    for (const std::int64_t count : {1, 3})
+    for (const std::int64_t count : {1, 3, 17})  // of 425 positions some at a time
       check_parts(images(count, 200, 5, 150, 3).gradient(By::image), backend, true);
-    check_parts(strided.gradient(By::image), backend, false);
+    check_parts(images(2, 33, 6, 1000, 3).gradient(By::image), backend, true);  // 9000 terms: groups of blocks
+    for (const Problem* problem : {&apart, &of_f64}) check_parts(problem->gradient(By::image), backend, true);
+    for (const Problem* problem : {&strided, &some_unseen}) check_parts(problem->gradient(By::image), backend, false);
   }
+  check_bits_of_threads(images(3, 200, 5, 150, 3).gradient(By::image));
+  check_bits_of_threads(strided.gradient(By::image));
 }
 
 TEST_CASE("gradients of convolutions of one channel in each group by their weights") {

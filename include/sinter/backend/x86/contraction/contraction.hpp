@@ -40,25 +40,9 @@ class PanelSource {
  protected:
   ~PanelSource() = default;
 };
-/// A part of A that a product asks its owner for: rows from `row` on, k to k_end, `to_stride` bytes apart.
-struct RowRequest {
-  std::byte* to;
-  std::int64_t to_stride;
-  const std::byte* from;  // A's operand, at the batch's beginning
-  std::int64_t row, rows, k, k_end;
-};
-/// Makes blocks of rows of an A that lies in memory in another order. Called by many threads at once.
-class RowSource {
- public:
-  virtual void make_rows(const RowRequest& request) const = 0;
-
- protected:
-  ~RowSource() = default;
-};
-/// A plain contraction whose B is made by `source`, and A by `rows` unless that is null; both outlive the launch. The
-/// sums have the order of all products.
+/// A plain contraction whose B is made by `source`, which outlives the launch. The sums have the order of all products.
 std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry, PanelSource& source,
-                                            Isa isa, const RowSource* rows = nullptr);
+                                            Isa isa);
 /// The same of a kernel with an epilogue. Null where unfinished sums would have to wait for it in memory: the epilogue
 /// is better done by itself.
 std::unique_ptr<Launch> make_followed_product_launch(const Kernel& kernel, const BoundGeometry& geometry,

@@ -38,12 +38,11 @@ namespace x86_contraction_detail {
 
 class ContractionLaunch final : public Launch {
  public:
-  /// `source` (null: B is an operand in memory) makes panels of B out of what begins at b_operand's address, `rows` (as
-  /// well) blocks of A.
+  /// `source` (null: B is an operand in memory) makes panels of B out of what begins at b_operand's address.
   ContractionLaunch(const Kernel& kernel, const ContractionParts& parts, const ContractionPlan& plan,
                     const BoundGeometry& geometry, Isa isa, EpilogueCode* code, const PanelSource* source = nullptr,
-                    bool keeps_packed = false, const RowSource* rows = nullptr)
-      : plan_(plan), source_(source), rows_(rows), keeps_packed_(keeps_packed) {
+                    bool keeps_packed = false)
+      : plan_(plan), source_(source), keeps_packed_(keeps_packed) {
     if (plan_.tiles == 0) return;
     a_operand_ = kernel.accesses[parts.a].operand;
     b_operand_ = kernel.accesses[parts.b].operand;
@@ -206,7 +205,6 @@ class ContractionLaunch final : public Launch {
     TileScratch& scratch = tile_scratch();
     reserve(scratch);
     if (has_scratch_epilogue()) epilogue_.begin(scratch, scratch.tile.data(), plan_.width);
-    MadeRows made;
     MicroArgs args;
     args.totals = scratch.totals;
     for (std::size_t i = 0; i < slots_.size(); ++i) args.slot[i].row_stride = slots_[i].view.row_stride;
@@ -225,7 +223,7 @@ class ContractionLaunch final : public Launch {
         args.a = static_cast<const char*>(pass.operands[a_operand_]) + plan_.a.offset +
                  plan_.batch_offset(plan_.a.batch_stride, index);
       }
-      run_block({pass, index, batch, block, panel, scratch, made, task}, args);
+      run_block({pass, index, batch, block, panel, scratch, task}, args);
     }
     if (has_scratch_epilogue() && scratch.status.access != 0) {
       bad_index_.store(scratch.status.index, std::memory_order_relaxed);
@@ -234,17 +232,12 @@ class ContractionLaunch final : public Launch {
     }
   }
 
-  /// The block of A that a thread has made last.
-  struct MadeRows {
-    std::int64_t batch = -1, block = -1, k = -1;
-  };
   /// One task: where it is, and what its thread has for it.
   struct Task {
     const Pass& pass;
     const BatchIndex& index;
     std::int64_t batch, block, panel;
     TileScratch& scratch;
-    MadeRows& made;
     std::int64_t number;  // its thread mostly goes on with the next one
   };
 
@@ -293,7 +286,6 @@ class ContractionLaunch final : public Launch {
         const std::int64_t k_end = plan_.end_of_run(k);
         // Some tiles at a time and runs of k never both occur: a panel is packed once.
         if (first == begin || plan_.k_run < plan_.k) args.b = panel_of_b(task, k, k_end);
-        if (rows_ != nullptr) make_rows(task, args, k, k_end);
         if (k < product_sum_group) run_tiles(task, args, first, last, k, k_end, c);
         else run_later_group(task, args, first, last, k, k_end, c);
         k = k_end;
@@ -304,23 +296,6 @@ class ContractionLaunch final : public Launch {
                     plan_.first_row(last) - row);
     }
   }
-
-  /// The block's rows of A, from `k` on, so that run_tiles finds them.
-  void make_rows(const Task& task, MicroArgs& args, std::int64_t k, std::int64_t k_end) const {
-    const std::int64_t tile = task.block * plan_.tiles_per_block, row = plan_.first_row(tile),
-                       rows = plan_.first_row(std::min(tile + plan_.tiles_per_block, plan_.tiles)) - row;
-    std::byte* const to = task.scratch.rows.data();
-    if (task.made.batch != task.batch || task.made.block != task.block || task.made.k != k) {
-      const auto* const from = static_cast<const std::byte*>(task.pass.operands[a_operand_]) + plan_.a.offset +
-                               plan_.batch_offset(plan_.a.batch_stride, task.index);
-      rows_->make_rows({to, made_row_bytes(), from, row, rows, k, k_end});
-      task.made = {task.batch, task.block, k};
-    }
-    args.a_row_stride = made_row_bytes();
-    args.a = reinterpret_cast<const char*>(to) - row * made_row_bytes() - k * plan_.element;
-  }
-  /// Rows of a tile do not fall into the same sets of L1.
-  std::int64_t made_row_bytes() const { return (plan_.k_run * plan_.element + 63) / 128 * 128 + 64; }
 
   /// Bytes between rows of sums in memory of our own.
   std::size_t row_bytes() const { return as_index(plan_.width * plan_.element); }
@@ -374,7 +349,7 @@ class ContractionLaunch final : public Launch {
   /// Sums k to k_end into tiles [first, last), of which the first is at `c`.
   void run_tiles(const Task& task, MicroArgs args, std::int64_t first, std::int64_t last, std::int64_t k,
                  std::int64_t k_end, char* c) const {
-    args.a += k * plan_.a.column_stride + plan_.first_row(first) * args.a_row_stride;
+    args.a += k * plan_.a.column_stride + plan_.first_row(first) * plan_.a.row_stride;
     args.c = c;
     args.k = k_end - k;
     if (plan_.method == ProductMethod::tiles) {
@@ -414,8 +389,6 @@ class ContractionLaunch final : public Launch {
   /// The sums that an epilogue takes at once.
   std::size_t tile_bytes() const { return as_index(plan_.tiles_per_epilogue * (plan_.tile_rows + 1)) * row_bytes(); }
   void reserve(TileScratch& scratch) const {
-    if (rows_ != nullptr)
-      scratch.rows.reserve(as_index(plan_.tiles_per_block * (plan_.tile_rows + 1) * made_row_bytes()));
     if (plan_.packs_per_task) scratch.panel.reserve(as_index(plan_.width * plan_.k_run * plan_.element) + panel_slack);
     if (!has_scratch_epilogue()) return;
     scratch.tile.reserve(tile_bytes() * (keeps_groups() ? 3 : 1));
@@ -423,7 +396,6 @@ class ContractionLaunch final : public Launch {
   }
   const ContractionPlan plan_;
   const PanelSource* const source_;
-  const RowSource* const rows_;
   const bool keeps_packed_;
   bool is_packed_ = false;
   std::uint16_t a_operand_ = 0, b_operand_ = 0, c_operand_ = 0;
@@ -545,15 +517,14 @@ SINTER_DECL std::unique_ptr<Launch> make_followed_product_launch(const Kernel& k
 }
 
 SINTER_DECL std::unique_ptr<Launch> make_product_launch(const Kernel& kernel, const BoundGeometry& geometry,
-                                                        PanelSource& source, Isa isa, const RowSource* rows) {
+                                                        PanelSource& source, Isa isa) {
   using namespace x86_contraction_detail;
   std::optional<ContractionParts> parts = split_contraction(kernel, {}, isa, nullptr);
   ensure(parts && parts->is_plain && !parts->needs_epilogue, "product: not a plain one");
   parts->b_is_made = true;
-  parts->a_is_made = rows != nullptr;
   const ContractionPlan plan = plan_contraction(kernel, *parts, geometry, Packing::by_cost, isa, thread_count());
   if (plan.tiles != 0) source.bind(plan.n, plan.width, plan.k_run);
-  return std::make_unique<ContractionLaunch>(kernel, *parts, plan, geometry, isa, nullptr, &source, false, rows);
+  return std::make_unique<ContractionLaunch>(kernel, *parts, plan, geometry, isa, nullptr, &source);
 }
 
 SINTER_DECL std::shared_ptr<const Executable> make_contraction_executable(const Kernel& kernel,

@@ -22,7 +22,6 @@ struct ContractionParts {
   DType dtype = DType::f32;
   std::uint16_t a = 0, b = 0;            // accesses of the operands
   bool b_is_made = false;                // B is not in memory: its owner makes panels of it (PanelSource)
-  bool a_is_made = false;                // A lies in another order: its owner makes blocks of it (RowSource)
   std::uint16_t store = 0;               // access of the only store, when it stores the contract itself
   bool is_plain = false;                 // ... which is so
   bool needs_epilogue = true;            // false: every geometry can store straight from the micro-kernel

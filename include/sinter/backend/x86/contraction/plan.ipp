@@ -291,7 +291,7 @@ inline void choose_packing(ContractionPlan& p, bool b_is_made, Isa isa) {
 }
 
 /// Where packed panels go, and for how many batches at once.
-inline void choose_pack_memory(ContractionPlan& p, bool a_is_made, bool b_is_made) {
+inline void choose_pack_memory(ContractionPlan& p, bool b_is_made) {
   constexpr std::int64_t elements_at_once = 8 << 20, many_rows = 512, many_blocks = 3;
   p.batches_per_pack = p.batches;
   if (!p.packs_b) return;
@@ -300,7 +300,7 @@ inline void choose_pack_memory(ContractionPlan& p, bool a_is_made, bool b_is_mad
   const bool is_made_once = b_is_made && p.blocks >= many_blocks && p.k <= product_sum_group &&
                             p.batches * p.panels * p.panel_bytes() <= 2 * l2_bytes();
   p.packs_per_task = (b_is_made && !is_made_once) || is_packed_once || (!b_is_made && p.m / p.blocks >= many_rows);
-  p.keeps_runs_in_task = b_is_made && !a_is_made && !streams_a(p);
+  p.keeps_runs_in_task = b_is_made && !streams_a(p);
   if (b_is_made && p.k > product_sum_group)  // the sums of groups wait beside those of all batches
     p.batches_per_pack =
         std::clamp<std::int64_t>(elements_at_once / std::max<std::int64_t>(p.m * p.panels * p.width, 1), 1, p.batches);
@@ -394,7 +394,7 @@ SINTER_DECL ContractionPlan plan_contraction(const Kernel& kernel, const Contrac
   choose_tile(p, parts.tile_rows, parts.tile_columns, isa, threads, parts.b_is_made);
   choose_k_run(p, parts.b_is_made);
   choose_blocks(p, isa, threads);
-  choose_pack_memory(p, parts.a_is_made, parts.b_is_made);
+  choose_pack_memory(p, parts.b_is_made);
   choose_preparation(p);
   return p;
 }

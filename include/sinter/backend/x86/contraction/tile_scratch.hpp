@@ -15,7 +15,7 @@ namespace x86_contraction_detail {
 
 /// Per thread: unfinished tiles, and what micro-kernels and the epilogue's code need.
 struct TileScratch {
-  AlignedBytes tile, loop, panel, rows;
+  AlignedBytes tile, loop, panel;
   AlignedBytes shared;  // of the thread that runs a product of whole rows: its packed B, which all threads read
   alignas(64) std::byte totals[max_tile_bytes];
   LoopArgs args;

@@ -9,6 +9,7 @@
 #include <sinter/backend/x86/contraction/pack.hpp>
 #include <sinter/backend/x86/convolution/depthwise.hpp>
 #include <sinter/backend/x86/convolution/depthwise_gradient.hpp>
+#include <sinter/backend/x86/convolution/direct.hpp>
 #include <sinter/backend/x86/convolution/following.hpp>
 #include <sinter/backend/x86/convolution/image_gradient.hpp>
 #include <sinter/backend/x86/convolution/weight_gradient.hpp>
@@ -262,11 +263,10 @@ inline Kernel product_kernel(DType dtype, std::size_t batch_axes, bool a_is_shar
 /// A product for each group: the weight by the windows of `images` successive images; or of one, with a batch of
 /// images.
 struct WindowProduct {
-  WindowProduct(const ConvolutionNumbers& numbers, std::int64_t batch, std::int64_t images, Isa isa,
-                const RowSource* weights)
+  WindowProduct(const ConvolutionNumbers& numbers, std::int64_t batch, std::int64_t images, Isa isa)
       : columns(numbers, isa),
         launch(make_product_launch(product_kernel(numbers.dtype, 2, true), geometry(numbers, batch, images), columns,
-                                   isa, weights)) {}
+                                   isa)) {}
   /// With a kernel as its epilogue. Without a launch where that does not pay.
   WindowProduct(const ConvolutionNumbers& numbers, const Following& following, Isa isa) : columns(numbers, isa) {
     const FollowedProduct product(product_kernel(numbers.dtype, 2, true), geometry(numbers, numbers.images, 1),
@@ -317,8 +317,8 @@ class FollowedConvolutionLaunch final : public Launch {
 /// One product for each image and group.
 class ConvolutionLaunch final : public FollowableLaunch {
  public:
-  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa, const RowSource* weights = nullptr)
-      : n_(numbers), isa_(isa), product_(numbers, numbers.images, 1, isa, weights) {}
+  ConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa)
+      : n_(numbers), isa_(isa), product_(numbers, numbers.images, 1, isa) {}
   void run(void* const* operands) override {
     void* const places[] = {operands[1], operands[0], operands[2]};
     product_.launch->run(places);
@@ -342,14 +342,14 @@ class ConvolutionLaunch final : public FollowableLaunch {
 class JoinedConvolutionLaunch final : public FollowableLaunch {
  public:
   JoinedConvolutionLaunch(const ConvolutionNumbers& numbers, Isa isa,
-                          std::shared_ptr<const FollowingLoop> following = nullptr, const RowSource* weights = nullptr)
+                          std::shared_ptr<const FollowingLoop> following = nullptr)
       : n_(numbers),
         isa_(isa),
         following_(std::move(following)),
         together_(images_together(numbers)),
-        product_(numbers, 1, together_, isa, weights) {
+        product_(numbers, 1, together_, isa) {
     reserve();
-    if (n_.images % together_ != 0) rest_.emplace(numbers, 1, n_.images % together_, isa, weights);
+    if (n_.images % together_ != 0) rest_.emplace(numbers, 1, n_.images % together_, isa);
   }
   /// Whether that is worth the copy.
   static bool is_worth(const ConvolutionNumbers& n, Isa isa) {
@@ -385,7 +385,7 @@ class JoinedConvolutionLaunch final : public FollowableLaunch {
 
  private:
   static std::int64_t images_together(const ConvolutionNumbers& n) {
-    constexpr std::int64_t enough_columns = 1024;
+    constexpr std::int64_t enough_columns = 2048;
     const std::int64_t positions = std::max<std::int64_t>(ConvolutionNumbers::product(n.positions), 1);
     return std::min(n.images, (enough_columns + positions - 1) / positions);
   }
@@ -429,12 +429,10 @@ class JoinedConvolutionLaunch final : public FollowableLaunch {
   WindowProduct product_;
   std::optional<WindowProduct> rest_;
 };
-/// `weights` (null: they lie as the convolution's do) outlives the launch.
-inline std::unique_ptr<Launch> make_convolution_launch(const ConvolutionNumbers& numbers, Isa isa,
-                                                       const RowSource* weights = nullptr) {
-  if (JoinedConvolutionLaunch::is_worth(numbers, isa))
-    return std::make_unique<JoinedConvolutionLaunch>(numbers, isa, nullptr, weights);
-  return std::make_unique<ConvolutionLaunch>(numbers, isa, weights);
+inline std::unique_ptr<Launch> make_convolution_launch(const ConvolutionNumbers& numbers, Isa isa) {
+  if (std::unique_ptr<Launch> launch = make_direct_launch(numbers, isa)) return launch;
+  if (JoinedConvolutionLaunch::is_worth(numbers, isa)) return std::make_unique<JoinedConvolutionLaunch>(numbers, isa);
+  return std::make_unique<ConvolutionLaunch>(numbers, isa);
 }
 
 /// One product for each group: the result's gradient, channels in front, by the windows of all images.

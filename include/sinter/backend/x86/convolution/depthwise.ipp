@@ -103,6 +103,24 @@ struct FloatLanes {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return _mm256_maskload_ps(from, _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<std::int32_t>(used)), lane));
   }
+  /// The first `used` lanes, and zeros.
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector first(Vector x, std::int64_t used) {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    const __m256i mask = _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<std::int32_t>(used)), lane);
+    return _mm256_and_ps(x, _mm256_castsi256_ps(mask));
+  }
+  /// Adds all lanes to totals, and leaves zeros.
+  __attribute__((target("avx2,fma"), always_inline)) static inline void move_to(double* totals, float* sums) {
+    for (std::size_t i = 0; i < count; i += 4)
+      _mm256_storeu_pd(totals + i, _mm256_add_pd(_mm256_loadu_pd(totals + i), _mm256_cvtps_pd(_mm_loadu_ps(sums + i))));
+    store(sums, zero());
+  }
+  /// Of all lanes, in halves.
+  __attribute__((target("avx2,fma"), always_inline)) static inline double sum_of(const double* totals) {
+    const __m256d four = _mm256_add_pd(_mm256_loadu_pd(totals), _mm256_loadu_pd(totals + 4));
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
+  }
 };
 struct DoubleLanes {
   using Number = double;
@@ -128,6 +146,19 @@ struct DoubleLanes {
                                                                                     std::int64_t used) {
     const __m256i lane = _mm256_setr_epi64x(0, 1, 2, 3);
     return _mm256_maskload_pd(from, _mm256_cmpgt_epi64(_mm256_set1_epi64x(used), lane));
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline Vector first(Vector x, std::int64_t used) {
+    const __m256i mask = _mm256_cmpgt_epi64(_mm256_set1_epi64x(used), _mm256_setr_epi64x(0, 1, 2, 3));
+    return _mm256_and_pd(x, _mm256_castsi256_pd(mask));
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline void move_to(double* totals, double* sums) {
+    _mm256_storeu_pd(totals, _mm256_add_pd(_mm256_loadu_pd(totals), _mm256_loadu_pd(sums)));
+    store(sums, zero());
+  }
+  __attribute__((target("avx2,fma"), always_inline)) static inline double sum_of(const double* totals) {
+    const __m256d four = _mm256_loadu_pd(totals);
+    const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(four), _mm256_extractf128_pd(four, 1));
+    return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
   }
 };
 
@@ -223,7 +254,8 @@ template <class Lanes>
 __attribute__((target("avx2,fma"))) inline void copy_line(typename Lanes::Number* to,
                                                           const typename Lanes::Number* from, std::int64_t count) {
   constexpr auto one = static_cast<std::int64_t>(Lanes::count);
-  for (; count > 0; count -= one, to += one, from += one) Lanes::store(to, Lanes::load_some(from, count));
+  for (; count >= one; count -= one, to += one, from += one) Lanes::store(to, Lanes::load(from));
+  if (count > 0) Lanes::store(to, Lanes::load_some(from, count));
 }
 /// The same of every second element.
 __attribute__((target("avx2,fma"))) inline void copy_every_second(float* to, const float* from, std::int64_t count) {
@@ -236,7 +268,9 @@ __attribute__((target("avx2,fma"))) inline void copy_every_second(float* to, con
 }
 
 template <class Lanes>
-void lay_out_line(const DepthwisePlan& plan, const typename Lanes::Number* from, typename Lanes::Number* line) {
+__attribute__((target("avx2,fma"))) inline void lay_out_line(const DepthwisePlan& plan,
+                                                             const typename Lanes::Number* from,
+                                                             typename Lanes::Number* line) {
   using Number = typename Lanes::Number;
   const std::int64_t step = plan.n.stride[most_axes - 1];
   for (const LinePiece& piece : plan.pieces) {
@@ -257,8 +291,20 @@ void lay_out_line(const DepthwisePlan& plan, const typename Lanes::Number* from,
 }
 /// The lines of a channel's image, between borders that are zeros already.
 template <class Lanes>
-void lay_out(const DepthwisePlan& plan, const typename Lanes::Number* image, typename Lanes::Number* lines) {
+__attribute__((target("avx2,fma"))) inline void lay_out(const DepthwisePlan& plan, const typename Lanes::Number* image,
+                                                        typename Lanes::Number* lines) {
   const ConvolutionNumbers& n = plan.n;
+  if (n.stride[most_axes - 1] == 1 && plan.pieces.size() == 1) {
+    const LinePiece& piece = plan.pieces[0];
+    for (std::int64_t z = 0; z < n.extent[0] && z + n.low[0] < plan.lines[0]; ++z) {
+      const auto* from = image + z * n.extent[1] * n.extent[most_axes - 1] + piece.from;
+      auto* to = lines + ((z + n.low[0]) * plan.lines[1] + n.low[1]) * plan.line + piece.to;
+      const std::int64_t end = std::min(n.extent[1], plan.lines[1] - n.low[1]);
+      for (std::int64_t y = 0; y < end; ++y, from += n.extent[most_axes - 1], to += plan.line)
+        copy_line<Lanes>(to, from, piece.count);
+    }
+    return;
+  }
   for (std::int64_t z = 0; z < n.extent[0] && z + n.low[0] < plan.lines[0]; ++z)
     for (std::int64_t y = 0; y < n.extent[1] && y + n.low[1] < plan.lines[1]; ++y)
       lay_out_line<Lanes>(plan, image + (z * n.extent[1] + y) * n.extent[most_axes - 1],

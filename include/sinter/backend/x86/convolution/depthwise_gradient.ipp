@@ -58,14 +58,35 @@ __attribute__((target("avx2,fma"))) inline void add_products(const GradientLines
   for (std::size_t tap = 0; tap < taps; ++tap) Lanes::store(sums + tap * Lanes::count, sum[tap]);
 }
 
+/// The same of lines of less than a vector. Lanes behind a line's end are not used: they may hold anything.
+template <class Lanes, std::size_t taps>
+__attribute__((target("avx2,fma"))) inline void add_short_products(const GradientLines<typename Lanes::Number>& seen,
+                                                                   const std::int64_t* offsets,
+                                                                   typename Lanes::Number* sums) {
+  typename Lanes::Vector sum[taps];
+#pragma GCC unroll 12
+  for (std::size_t tap = 0; tap < taps; ++tap) sum[tap] = Lanes::load(sums + tap * Lanes::count);
+  const auto *from = seen.from, *gradient = seen.gradient;
+  for (std::int64_t line = 0; line < seen.lines; ++line, from += seen.from_step, gradient += seen.count) {
+    const auto factor = Lanes::load_some(gradient, seen.count);
+#pragma GCC unroll 12
+    for (std::size_t tap = 0; tap < taps; ++tap) sum[tap] = Lanes::fma(factor, from + offsets[tap], sum[tap]);
+  }
+#pragma GCC unroll 12
+  for (std::size_t tap = 0; tap < taps; ++tap)
+    Lanes::store(sums + tap * Lanes::count, Lanes::first(sum[tap], seen.count));
+}
+
 /// Of any number of taps: nine at a time are in registers.
 template <class Lanes>
 void add_products_of_all(const GradientLines<typename Lanes::Number>& seen, std::span<const std::int64_t> offsets,
                          typename Lanes::Number* sums) {
   constexpr std::size_t at_once = 9;
+  const bool is_short = seen.count < static_cast<std::int64_t>(Lanes::count);
   std::size_t tap = 0;
   for (; tap + at_once <= offsets.size(); tap += at_once)
-    add_products<Lanes, at_once>(seen, offsets.data() + tap, sums + tap * Lanes::count);
+    (is_short ? add_short_products<Lanes, at_once> : add_products<Lanes, at_once>)(seen, offsets.data() + tap,
+                                                                                   sums + tap * Lanes::count);
   for (; tap + 3 <= offsets.size(); tap += 3)
     add_products<Lanes, 3>(seen, offsets.data() + tap, sums + tap * Lanes::count);
   for (; tap < offsets.size(); ++tap) add_products<Lanes, 1>(seen, offsets.data() + tap, sums + tap * Lanes::count);
@@ -171,23 +192,18 @@ class DepthwiseWeightGradientLaunch final : public Launch {
         y += lines;
       }
   }
-  void add_to_totals(const Room& room, std::int64_t& vectors) const {
-    for (std::size_t i = 0; i < sums(); ++i) room.totals[i] += static_cast<double>(room.sums[i]);
-    std::fill_n(room.sums, sums(), Number(0));
+  __attribute__((target("avx2,fma"))) void add_to_totals(const Room& room, std::int64_t& vectors) const {
+    const std::size_t all = sums();
+    for (std::size_t i = 0; i < all; i += Lanes::count) Lanes::move_to(room.totals + i, room.sums + i);
     vectors = 0;
   }
   void write_zeros(Number* out) const {
     std::fill_n(out, as_index(plan_.n.groups * plan_.n.outputs) * plan_.offsets.size(), Number(0));
   }
-  /// Lanes in halves.
-  void write(const Room& room, Number* out) const {
+  __attribute__((target("avx2,fma"))) void write(const Room& room, Number* out) const {
     const std::size_t elements = as_index(plan_.n.outputs) * plan_.offsets.size();
-    for (std::size_t i = 0; i < elements; ++i) {
-      double* const lane = room.totals + i * Lanes::count;
-      for (std::size_t half = Lanes::count / 2; half > 0; half /= 2)
-        for (std::size_t k = 0; k < half; ++k) lane[k] += lane[k + half];
-      out[i] = static_cast<Number>(lane[0]);
-    }
+    for (std::size_t i = 0; i < elements; ++i)
+      out[i] = static_cast<Number>(Lanes::sum_of(room.totals + i * Lanes::count));
   }
 
   const DepthwisePlan plan_;

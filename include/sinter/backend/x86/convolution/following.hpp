@@ -46,11 +46,12 @@ class Following {
   std::vector<FollowingAccess> accesses_;
 };
 
-/// Channels of an image of which all positions are computed.
+/// Channels of an image of which all positions are computed, or some successive ones.
 struct ChannelsOfImage {
   std::int64_t image, first, count;
   const void* sums;
-  std::int64_t channel_bytes;  // from one channel's sums to the next one's
+  std::int64_t channel_bytes;            // from one channel's sums to the next one's
+  std::int64_t position = 0, some = -1;  // those computed, from there on; -1: all
 };
 
 /// As code, which any number of threads run at once.

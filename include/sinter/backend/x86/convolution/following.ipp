@@ -136,7 +136,6 @@ SINTER_DECL std::shared_ptr<const FollowingLoop> FollowingLoop::make(const Follo
 SINTER_DECL FollowingRun::FollowingRun(const FollowingLoop& loop, void* const* operands)
     : loop_(loop), operands_(operands) {
   args_.status = &status_;
-  args_.columns = loop.positions_;
   for (std::size_t i = 0; i < loop.places_.size(); ++i) {
     args_.pointer[i].column_stride = loop.places_[i].position;
     args_.pointer[i].outer_stride = loop.places_[i].channel;
@@ -144,6 +143,7 @@ SINTER_DECL FollowingRun::FollowingRun(const FollowingLoop& loop, void* const* o
 }
 
 SINTER_DECL void FollowingRun::operator()(const ChannelsOfImage& done) {
+  args_.columns = done.some < 0 ? loop_.positions_ : done.some;
   for (std::size_t i = 0; i < loop_.places_.size(); ++i) {
     const FollowingLoop::Place& place = loop_.places_[i];
     LoopArgs::Pointer& pointer = args_.pointer[i];
@@ -153,7 +153,7 @@ SINTER_DECL void FollowingRun::operator()(const ChannelsOfImage& done) {
       continue;
     }
     pointer.base = static_cast<char*>(operands_[place.operand]) + place.offset + done.image * place.image +
-                   done.first * place.channel;
+                   done.first * place.channel + done.position * place.position;
   }
   loop_.code_->function()(&args_, 0, done.count);
 }

@@ -17,6 +17,8 @@ namespace x86 {
 /// With stride 1 and more than one channel in a group the sums have the order of the decomposition; with a stride a sum
 /// leaves out the zeros that this one has.
 std::unique_ptr<Launch> make_image_gradient_launch(const x86_convolution_detail::ConvolutionNumbers& numbers, Isa isa);
+/// The same, for any numbers, by weights that are put in order first.
+std::unique_ptr<Launch> make_packed_gradient_launch(const x86_convolution_detail::ConvolutionNumbers& numbers, Isa isa);
 
 }  // namespace x86
 SINTER_NAMESPACE_END

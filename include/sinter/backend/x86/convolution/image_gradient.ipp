@@ -9,6 +9,8 @@
 #include <sinter/backend/x86/convolution/convolution.ipp>
 #include <sinter/backend/x86/convolution/depthwise.hpp>
 #include <sinter/backend/x86/convolution/following.hpp>
+#include <sinter/backend/x86/convolution/image_parts.hpp>
+#include <sinter/backend/x86/convolution/unpacked_gradient.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/base/per_thread.hpp>
 #include <sinter/base/threads.hpp>
@@ -32,68 +34,11 @@ SINTER_NAMESPACE_BEGIN
 namespace x86 {
 namespace x86_convolution_detail {
 
-/// Along one axis: the elements `first`, `first + stride`, ... of the image, and the taps that reach them.
-struct AxisPart {
-  std::int64_t first = 0, positions = 0, dilation = 1, low = 0;
-  std::vector<std::int64_t> taps;  // in the order in which they are added up: the last one first
-};
-inline AxisPart axis_part(const ConvolutionNumbers& n, std::size_t axis, std::int64_t first) {
-  const std::int64_t stride = n.stride[axis], dilation = n.dilation[axis];
-  AxisPart part{first, (n.extent[axis] - first + stride - 1) / stride, dilation / std::gcd(stride, dilation), 0, {}};
-  for (std::int64_t tap = 0; tap < n.taps[axis]; ++tap)
-    if ((first + n.low[axis] - tap * dilation) % stride == 0) part.taps.push_back(tap);
-  std::reverse(part.taps.begin(), part.taps.end());
-  if (!part.taps.empty()) part.low = -(first + n.low[axis] - part.taps.front() * dilation) / stride;
-  return part;
-}
-
-/// Elements of the image that see the same taps.
-struct ImagePart {
-  std::array<AxisPart, most_axes> axes;
-  std::vector<std::int64_t> taps;  // numbers of those in the kernel
-  std::int64_t weights_at = 0;     // elements, in front of it
-  std::int64_t result_at = 0;      // elements, of those of a channel
-  std::unique_ptr<Launch> launch;  // null: none reaches them
-
-  std::int64_t positions() const { return axes[0].positions * axes[1].positions * axes[2].positions; }
-  ConvolutionNumbers numbers(const ConvolutionNumbers& n, std::int64_t images) const {
-    ConvolutionNumbers own = n;
-    own.images = images;
-    std::swap(own.channels, own.outputs);
-    own.extent = n.positions;
-    own.stride = {1, 1, 1};
-    for (std::size_t axis = 0; axis < most_axes; ++axis) {
-      own.positions[axis] = axes[axis].positions;
-      own.taps[axis] = std::ssize(axes[axis].taps);
-      own.dilation[axis] = axes[axis].dilation;
-      own.low[axis] = axes[axis].low;
-    }
-    return own;
-  }
-};
-
-inline std::vector<ImagePart> image_parts(const ConvolutionNumbers& n) {
-  std::vector<ImagePart> parts;
-  std::int64_t weights = 0, results = 0;
-  for (std::int64_t z = 0; z < std::min(n.stride[0], n.extent[0]); ++z)
-    for (std::int64_t y = 0; y < std::min(n.stride[1], n.extent[1]); ++y)
-      for (std::int64_t x = 0; x < std::min(n.stride[2], n.extent[2]); ++x) {
-        ImagePart part{{axis_part(n, 0, z), axis_part(n, 1, y), axis_part(n, 2, x)}, {}, weights, results, nullptr};
-        for (const std::int64_t i : part.axes[0].taps)
-          for (const std::int64_t k : part.axes[1].taps)
-            for (const std::int64_t m : part.axes[2].taps) part.taps.push_back((i * n.taps[1] + k) * n.taps[2] + m);
-        weights += std::ssize(part.taps) * n.groups * n.channels * n.outputs;
-        results += part.positions();
-        parts.push_back(std::move(part));
-      }
-  return parts;
-}
-
 /// As convolutions of any kind are made here.
-inline std::unique_ptr<Launch> make_part_launch(const ConvolutionNumbers& n, Isa isa, const RowSource* weights) {
+inline std::unique_ptr<Launch> make_part_launch(const ConvolutionNumbers& n, Isa isa) {
   if (n.groups > 1 && n.channels == 1)
     if (std::unique_ptr<Launch> launch = make_depthwise_launch(n, isa)) return launch;
-  return make_convolution_launch(n, isa, weights);
+  return make_convolution_launch(n, isa);
 }
 
 /// to[i * 2] and to[i * 2 + 1] are elements of both: as many of the first as `firsts`, and the same or one less of the
@@ -125,78 +70,25 @@ SINTER_AVX2 inline void copy_backwards(float* to, const float* from, std::int64_
   for (; i < count; ++i) to[i] = from[count - 1 - i];
 }
 
-/// Rows of a part's weights, [channel, (output, tap)], out of those of the convolution, [output, channel, tap], of one
-/// group.
-template <class Number>
-class PartRows final : public RowSource {
- public:
-  PartRows(const ConvolutionNumbers& n, std::vector<std::int64_t> taps)
-      : channels_(n.channels), all_(ConvolutionNumbers::product(n.taps)), taps_(std::move(taps)) {}
-  /// Some rows at a time, whose lines stay in L1 while outputs pass by.
-  void make_rows(const RowRequest& request) const override {
-    constexpr std::int64_t at_once = 32;
-    for (std::int64_t done = 0; done < request.rows; done += at_once) {
-      RowRequest some = request;
-      some.to += done * request.to_stride;
-      some.row += done;
-      some.rows = std::min(at_once, request.rows - done);
-      make_some(some);
-    }
-  }
-
- private:
-  /// An output at a time: what lies side by side is read together.
-  void make_some(const RowRequest& request) const {
-    const std::int64_t own = std::ssize(taps_), step = request.to_stride / std::int64_t{sizeof(Number)};
-    const auto* const weight = reinterpret_cast<const Number*>(request.from);
-    auto* to = reinterpret_cast<Number*>(request.to);
-    for (std::int64_t k = request.k; k < request.k_end;) {
-      const std::int64_t output = k / own, first = k % own, last = std::min(own, first + request.k_end - k);
-      const Number* from = weight + (output * channels_ + request.row) * all_;
-      const Number* const next = from + (k + own < request.k_end ? channels_ * all_ : 0);
-      for (std::int64_t i = 0; i < request.rows; ++i, from += all_) {
-        _mm_prefetch(reinterpret_cast<const char*>(next + i * all_), _MM_HINT_T0);
-        Number* const row = to + i * step;
-        if (own == all_ && last - first == own) copy_backwards(row, from, own);
-        else
-          for (std::int64_t tap = first; tap < last; ++tap) row[tap - first] = from[taps_[as_index(tap)]];
-      }
-      to += last - first;
-      k += last - first;
-    }
-  }
-
-  const std::int64_t channels_, all_;
-  const std::vector<std::int64_t> taps_;
-};
-
-/// Whether a launch may leave the weights where they are.
-enum class WeightOrder : std::uint8_t { by_size, packed };
-
 template <class Number>
 class ImageGradientLaunch final : public FollowableLaunch {
   using AlignedBytes = x86_contraction_detail::AlignedBytes;
 
  public:
-  ImageGradientLaunch(const ConvolutionNumbers& numbers, Isa isa, WeightOrder order = WeightOrder::by_size)
-      : n_(numbers), isa_(isa), parts_(image_parts(n_)) {
+  ImageGradientLaunch(const ConvolutionNumbers& numbers, Isa isa) : n_(numbers), isa_(isa), parts_(image_parts(n_)) {
     together_ = images_together();
-    if (order == WeightOrder::by_size && packs_by_blocks())
-      for (const ImagePart& part : parts_) rows_.push_back(std::make_unique<PartRows<Number>>(n_, part.taps));
-    else
-      for (const ImagePart& part : parts_) weights_ += std::ssize(part.taps);
+    for (const ImagePart& part : parts_) weights_ += std::ssize(part.taps);
     weights_ *= n_.groups * n_.channels * n_.outputs;
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-      if (ImagePart& part = parts_[i]; !part.taps.empty() && n_.images > 0)
-        part.launch = make_part_launch(part.numbers(n_, is_whole() ? n_.images : together_), isa,
-                                       rows_.empty() ? nullptr : rows_[i].get());
+    for (ImagePart& part : parts_)
+      if (!part.taps.empty() && n_.images > 0)
+        part.launch = make_part_launch(part.numbers(n_, is_whole() ? n_.images : together_), isa);
     reserve();
   }
 
   void run(void* const* operands) override {
     if (n_.images == 0) return;
     Number* const memory = reserve();
-    if (rows_.empty()) pack(static_cast<const Number*>(operands[1]), memory);
+    pack(static_cast<const Number*>(operands[1]), memory);
     if (is_whole()) return run_whole(operands, memory);
     const std::int64_t image = n_.groups * n_.outputs * ConvolutionNumbers::product(n_.positions),
                        channels = n_.groups * n_.channels;
@@ -208,8 +100,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
           continue;
         }
         const auto* const gradient = static_cast<const Number*>(operands[0]) + first * image;
-        void* const weights = rows_.empty() ? memory + part.weights_at : operands[1];
-        void* const places[] = {const_cast<Number*>(gradient), weights, results};
+        void* const places[] = {const_cast<Number*>(gradient), memory + part.weights_at, results};
         part.launch->run(places);
       }
       put_together(operands, memory + weights_, first);
@@ -224,7 +115,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
 
   std::unique_ptr<Launch> followed_by(const FollowingKernel& next) const override {
     if (n_.images == 0) return nullptr;
-    auto both = std::make_unique<ImageGradientLaunch>(n_, isa_, WeightOrder::packed);
+    auto both = std::make_unique<ImageGradientLaunch>(n_, isa_);
     both->following_operands_ = next.kernel.operands.size();
     if (is_whole()) {
       FollowableLaunch* const own = as_followable(*both->parts_[0].launch);
@@ -243,14 +134,6 @@ class ImageGradientLaunch final : public FollowableLaunch {
   static constexpr std::size_t last = most_axes - 1;
   static constexpr std::int64_t block = 32;  // of channels, and of outputs, whose weights are packed together
 
-  /// Large weights whose blocks are read once: each thread puts those in order that it is about to use. With more
-  /// positions two threads put the same ones in order.
-  bool packs_by_blocks() const {
-    constexpr std::int64_t most_positions = 64;
-    const std::int64_t bytes = n_.channels * n_.outputs * ConvolutionNumbers::product(n_.taps) * n_.element();
-    return n_.groups == 1 && bytes > x86_contraction_detail::l2_bytes() / 2 &&
-           n_.images * ConvolutionNumbers::product(n_.positions) <= most_positions;
-  }
   bool is_whole() const { return parts_.size() == 1 && !parts_[0].taps.empty(); }
   /// As many images as the parts of stay in a cache; of those of all, no image is left over.
   std::int64_t images_together() const {
@@ -278,7 +161,7 @@ class ImageGradientLaunch final : public FollowableLaunch {
   void run_whole(void* const* operands, Number* weights) {
     std::array<void*, 3 + max_accesses> places;
     places[0] = operands[0];
-    places[1] = rows_.empty() ? weights : operands[1];
+    places[1] = weights;
     std::copy_n(operands + 2, 1 + following_operands_, places.begin() + 2);
     parts_[0].launch->run(places.data());
   }
@@ -364,19 +247,23 @@ class ImageGradientLaunch final : public FollowableLaunch {
   const ConvolutionNumbers n_;
   const Isa isa_;
   std::vector<ImagePart> parts_;
-  std::vector<std::unique_ptr<const PartRows<Number>>> rows_;  // of each part; none: weights are packed as a whole
-  std::int64_t weights_ = 0, together_ = 1;                    // elements; images
+  std::int64_t weights_ = 0, together_ = 1;  // elements; images
   std::size_t following_operands_ = 0;
   std::shared_ptr<const FollowingLoop> following_;
 };
 
 }  // namespace x86_convolution_detail
 
-SINTER_DECL std::unique_ptr<Launch> make_image_gradient_launch(
+SINTER_DECL std::unique_ptr<Launch> make_packed_gradient_launch(
     const x86_convolution_detail::ConvolutionNumbers& numbers, Isa isa) {
   using namespace x86_convolution_detail;
   if (numbers.dtype == DType::f64) return std::make_unique<ImageGradientLaunch<double>>(numbers, isa);
   return std::make_unique<ImageGradientLaunch<float>>(numbers, isa);
+}
+SINTER_DECL std::unique_ptr<Launch> make_image_gradient_launch(
+    const x86_convolution_detail::ConvolutionNumbers& numbers, Isa isa) {
+  if (std::unique_ptr<Launch> launch = make_unpacked_gradient_launch(numbers, isa)) return launch;
+  return make_packed_gradient_launch(numbers, isa);
 }
 
 }  // namespace x86

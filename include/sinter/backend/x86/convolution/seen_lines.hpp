@@ -44,6 +44,8 @@ class SeenLines {
 
   /// No copy is made.
   bool lies_in_image() const { return lies_in_image_; }
+  /// Positions for each one along the outer axis.
+  std::int64_t inner_positions() const { return inner_; }
   /// Elements from a channel to the next one, in the image.
   std::int64_t image_channel() const { return ConvolutionNumbers::product(n_.extent); }
   /// Elements of the copy of a channel that `count` positions see, at most.

@@ -52,6 +52,7 @@ enum class InLanes : std::uint8_t { outputs, channels };
 class WeightGradientTiles final : public Launch {
   using AlignedBytes = x86_contraction_detail::AlignedBytes;
   static constexpr std::array<std::int64_t, most_axes> ones{1, 1, 1}, no_border{0, 0, 0};
+  static constexpr std::int64_t blocks_together = 64;
 
  public:
   /// Whether outputs fill vectors, and places are near enough for the code.
@@ -81,17 +82,17 @@ class WeightGradientTiles final : public Launch {
         taps_(ConvolutionNumbers::product(n_.taps)),
         all_(n_.images * ConvolutionNumbers::product(n_.positions)),
         seen_(n_) {
-    choose_run();
     const std::int64_t lane_count = lanes(isa_, n_.dtype), vectors = (n_.outputs + lane_count - 1) / lane_count;
+    panel_lanes_ = vectors * lane_count;
+    choose_run();
     for (std::int64_t vector = 0; vector < vectors; vector += 2) {
       const std::int64_t own = std::min<std::int64_t>(2, vectors - vector), first = vector * lane_count;
       if (kinds_.empty() || kinds_.back().vectors != own) kinds_.push_back({own, make_tiles(static_cast<int>(own))});
       panels_.push_back({first, std::min(own * lane_count, n_.outputs - first), kinds_.size() - 1});
       tasks_.push_back(tasks_.back() + std::ssize(kinds_.back().tiles));
     }
-    panel_lanes_ = vectors * lane_count;
     reserve();
-    reserve_lists();
+    reserve_lists(now_);
   }
 
   void run(void* const* operands) override {
@@ -106,6 +107,7 @@ class WeightGradientTiles final : public Launch {
     run.result = operands[2];
     run.memory = reserve();
     run.k = 0;
+    if (by_blocks_) return run_by_blocks(run);
     while (run.k < all_) {
       run.end = std::min({run.k + run_, (run.k / product_sum_group + 1) * product_sum_group, all_});
       seen_.find_parts(run.k, run.end, run.parts);
@@ -149,8 +151,8 @@ class WeightGradientTiles final : public Launch {
   /// As many blocks as leave a panel in L2, and what is laid out small.
   void choose_run() {
     constexpr std::int64_t most_elements = 1 << 20;
-    const std::int64_t lane_count = lanes(isa_, n_.dtype),
-                       outputs = n_.groups * ((n_.outputs + lane_count - 1) / lane_count * lane_count);
+    if (choose_blocks()) return;
+    const std::int64_t lane_count = lanes(isa_, n_.dtype), outputs = n_.groups * panel_lanes_;
     const std::int64_t in_cache = x86_contraction_detail::l2_bytes() / 4 / (2 * lane_count * n_.element());
     run_ = std::min({product_sum_group, in_cache, most_elements / outputs});
     run_ = std::max(run_ / product_sum_block * product_sum_block, product_sum_block);
@@ -160,82 +162,131 @@ class WeightGradientTiles final : public Launch {
     copied_ = seen_.most_elements(std::min(run_, all_));
   }
 
+  /// Few sums of many positions: a block of these is a task, so that what it lays out stays in L1, and threads wait for
+  /// each other once for many blocks. False where they are not so.
+  bool choose_blocks() {
+    constexpr std::int64_t few_sums = 4096, least_blocks = 8, most_copied = 1 << 14;
+    if (padded_elements() > few_sums || all_ < least_blocks * product_sum_block) return false;
+    const std::int64_t copied = seen_.lies_in_image() ? 0 : seen_.most_elements(product_sum_block);
+    if (n_.groups * n_.channels * copied > most_copied) return false;
+    by_blocks_ = true;
+    run_ = product_sum_block;
+    copied_ = copied;
+    return true;
+  }
+
   std::vector<WeightTile> make_tiles(int vectors) const {
     constexpr std::int64_t most_bytes = std::numeric_limits<std::int32_t>::max() / 2;
     const std::int64_t most = most_window_rows(isa_, vectors), chunks = (taps_ + most - 1) / most,
                        near = std::max<std::int64_t>(most_bytes / (channel_step() * n_.element() + 1), 1),
                        together = std::clamp<std::int64_t>(most / taps_, 1, near);
+    if (near >= n_.channels)
+      if (std::vector<WeightTile> few = make_few_tiles(vectors); !few.empty()) return few;
     std::vector<WeightTile> tiles;
     for (std::int64_t channel = 0; channel < n_.channels; channel += together)
       for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
         const std::int64_t first = chunk * taps_ / chunks, end = (chunk + 1) * taps_ / chunks;
         WeightTile tile{channel, first, (end - first) * std::min(together, n_.channels - channel), nullptr};
-        WindowTileShape shape{n_.dtype, isa_, vectors, static_cast<std::int32_t>(n_.stride[2] * n_.element()), {}};
-        for (std::int64_t row = 0; row < tile.rows; ++row) {
-          const std::int64_t tap = first + row % (end - first),
-                             offset =
-                                 row / (end - first) * channel_step() + seen_.tap_offset(tap) - seen_.tap_offset(first);
-          shape.offsets.push_back(static_cast<std::int32_t>(offset * n_.element()));
-        }
         const bool is_known = std::ssize(tiles) >= chunks && tiles[tiles.size() - as_index(chunks)].rows == tile.rows;
-        tile.code = is_known ? tiles[tiles.size() - as_index(chunks)].code : find_window_tile(shape);
+        tile.code = is_known ? tiles[tiles.size() - as_index(chunks)].code : find_code(tile, vectors, end - first);
         tiles.push_back(std::move(tile));
       }
     return tiles;
   }
+  /// Few columns in an even number of parts, so that two threads have the same: three channels of 3x3 are 14 and 13
+  /// columns rather than three times nine. Nothing where they are many.
+  std::vector<WeightTile> make_few_tiles(int vectors) const {
+    constexpr std::int64_t most_tiles = 4;
+    const std::int64_t most = most_window_rows(isa_, vectors), parts = ((columns() + most - 1) / most + 1) / 2 * 2;
+    std::vector<WeightTile> tiles;
+    if (parts > most_tiles || columns() < 2 * parts) return tiles;
+    for (std::int64_t part = 0; part < parts; ++part) {
+      const std::int64_t first = part * columns() / parts, end = (part + 1) * columns() / parts;
+      tiles.push_back({first / taps_, first % taps_, end - first, nullptr});
+      tiles.back().code = find_code(tiles.back(), vectors, taps_);
+    }
+    return tiles;
+  }
+  /// For the rows of a tile, which are `in_channel` successive taps of each channel, counted from the tile's first tap
+  /// or, where these are all, from the channel's.
+  std::shared_ptr<const WindowTile> find_code(const WeightTile& tile, int vectors, std::int64_t in_channel) const {
+    WindowTileShape shape{n_.dtype, isa_, vectors, static_cast<std::int32_t>(n_.stride[2] * n_.element()), {}};
+    const std::int64_t begin = in_channel == taps_ ? 0 : tile.tap, from = tile.tap - begin;
+    for (std::int64_t row = from; row < from + tile.rows; ++row) {
+      const std::int64_t tap = begin + row % in_channel, offset = row / in_channel * channel_step() +
+                                                                  seen_.tap_offset(tap) - seen_.tap_offset(tile.tap);
+      shape.offsets.push_back(static_cast<std::int32_t>(offset * n_.element()));
+    }
+    return find_window_tile(shape);
+  }
 
   /// Nothing is allocated while it runs.
-  void reserve_lists() {
+  void reserve_lists(Run& run) const {
     const std::int64_t count = std::min(run_, all_), positions = ConvolutionNumbers::product(n_.positions);
     if (count == 0) return;
     const std::int64_t parts = count / positions + 2, blocks = count / product_sum_block + 1;
-    now_.parts.reserve(as_index(parts));
-    now_.segments.reserve(as_index(count / n_.positions[2] + 2 * parts + blocks));
-    now_.ends.reserve(as_index(blocks));
+    run.parts.reserve(as_index(parts));
+    run.segments.reserve(as_index(count / n_.positions[2] + 2 * parts + blocks));
+    run.ends.reserve(as_index(blocks));
   }
   bool has_runs() const { return run_ < all_; }
   std::int64_t padded_elements() const { return n_.groups * panel_lanes_ * columns(); }
+  std::int64_t aligned_bytes(std::int64_t elements) const {
+    constexpr std::int64_t line = 64;
+    return (elements * n_.element() + line - 1) / line * line;
+  }
   Memory reserve() const {
     AlignedBytes& memory = thread_object([] { return new AlignedBytes; });
-    const std::int64_t element = n_.element(), line = 64;
-    const auto aligned = [&](std::int64_t elements) { return (elements * element + line - 1) / line * line; };
+    const std::int64_t sums = aligned_bytes(padded_elements()), blocks = blocks_together * padded_elements();
+    if (by_blocks_) {
+      memory.reserve(as_index(3 * sums + aligned_bytes(blocks)));
+      return {nullptr, nullptr, memory.data()};
+    }
     const std::int64_t copies = !has_runs()                ? 0
                                 : all_ > product_sum_group ? 3
                                                            : 1,
-                       gradient = aligned(n_.groups * panel_lanes_ * std::min(run_, all_)),
-                       image = aligned(n_.groups * n_.channels * copied_) + line;
-    memory.reserve(as_index(gradient + image + copies * aligned(padded_elements())));
+                       gradient = aligned_bytes(n_.groups * panel_lanes_ * std::min(run_, all_)),
+                       image = aligned_bytes(n_.groups * n_.channels * copied_) + 64;
+    memory.reserve(as_index(gradient + image + copies * sums));
     return {memory.data(), memory.data() + gradient, memory.data() + gradient + image};
   }
 
-  /// Panels of the gradient, and the image with its borders.
+  /// Panels of the gradient, few of them in pieces, and the image with its borders.
   void lay_out(const Run& run) const {
-    const std::int64_t panels = n_.groups * std::ssize(panels_),
-                       channels = seen_.lies_in_image() ? 0 : n_.groups * n_.channels;
-    const double elements = static_cast<double>(n_.groups * panel_lanes_ * (run.end - run.k) + 2 * channels * copied_);
-    parallel_for(panels + channels, 0.3 * elements / static_cast<double>(panels + channels),
-                 [&](std::int64_t begin, std::int64_t end) {
-                   for (std::int64_t task = begin; task < end; ++task)
-                     if (task < panels) lay_out_panel(run, task / std::ssize(panels_), task % std::ssize(panels_));
-                     else if (n_.dtype == DType::f64) copy_channel<double>(run, task - panels);
-                     else copy_channel<float>(run, task - panels);
-                 });
+    constexpr std::int64_t few_panels = 8, least_piece = 256;
+    const std::int64_t panels = n_.groups * std::ssize(panels_), count = run.end - run.k,
+                       pieces = panels >= few_panels ? 1 : std::clamp<std::int64_t>(count / least_piece, 1, few_panels),
+                       channels = seen_.lies_in_image() ? 0 : n_.groups * n_.channels,
+                       tasks = panels * pieces + channels;
+    const double elements = static_cast<double>(n_.groups * panel_lanes_ * count + 2 * channels * copied_);
+    parallel_for(tasks, 0.3 * elements / static_cast<double>(tasks), [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t task = begin; task < end; ++task)
+        if (task < panels * pieces)
+          lay_out_panel(run, task / pieces, task % pieces * count / pieces, (task % pieces + 1) * count / pieces);
+        else if (n_.dtype == DType::f64) copy_channel<double>(run, task - panels * pieces);
+        else copy_channel<float>(run, task - panels * pieces);
+    });
   }
   std::byte* gradient_of(const Run& run, std::int64_t group, const OutputPanel& panel) const {
     return run.memory.gradient + (group * panel_lanes_ + panel.first) * (run.end - run.k) * n_.element();
   }
   std::int64_t width_of(const OutputPanel& panel) const { return kinds_[panel.kind].vectors * lanes(isa_, n_.dtype); }
-  void lay_out_panel(const Run& run, std::int64_t group, std::int64_t number) const {
-    const OutputPanel& panel = panels_[as_index(number)];
+  /// Positions [first, end) of the run.
+  void lay_out_panel(const Run& run, std::int64_t panel_of_all, std::int64_t first, std::int64_t end) const {
+    const std::int64_t group = panel_of_all / std::ssize(panels_);
+    const OutputPanel& panel = panels_[as_index(panel_of_all % std::ssize(panels_))];
     const std::int64_t element = n_.element(), width = width_of(panel),
                        positions = ConvolutionNumbers::product(n_.positions);
-    std::byte* to = gradient_of(run, group, panel);
+    std::byte* const to = gradient_of(run, group, panel);
     const auto* const gradient = static_cast<const std::byte*>(run.gradient);
+    std::int64_t at = 0;  // of the part in the run
     for (const SeenPart& part : run.parts) {
-      const std::int64_t row = (part.image * n_.groups + group) * n_.outputs + panel.first;
-      pack_panel(to, gradient + (row * positions + part.position) * element, part.count, panel.used, width, element,
-                 positions * element, element);
-      to += part.count * width * element;
+      const std::int64_t row = (part.image * n_.groups + group) * n_.outputs + panel.first, begin = std::max(first, at),
+                         stop = std::min(end, at + part.count);
+      if (begin < stop)
+        pack_panel(to + begin * width * element, gradient + (row * positions + part.position + begin - at) * element,
+                   stop - begin, panel.used, width, element, positions * element, element);
+      at += part.count;
     }
   }
   template <class Number>
@@ -246,48 +297,140 @@ class WeightGradientTiles final : public Launch {
       seen_.copy(part, x + (part.image * n_.groups * n_.channels + channel) * seen_.image_channel(), to + part.at);
   }
 
-  /// One tile of a panel.
-  void add_up(const Run& run, std::int64_t task) const {
-    const std::int64_t group = task / tasks_.back(), in_group = task % tasks_.back();
-    const auto number = std::upper_bound(tasks_.begin(), tasks_.end(), in_group) - tasks_.begin() - 1;
-    const OutputPanel& panel = panels_[as_index(number)];
-    const WeightTile& tile = kinds_[panel.kind].tiles[as_index(in_group - tasks_[as_index(number)])];
-    const std::int64_t element = n_.element(), width = width_of(panel), column = tile.channel * taps_ + tile.tap,
-                       first_sum = (group * panel_lanes_ + panel.first) * columns() + column * width;
-    alignas(64) std::byte own[64 * 32];
-    std::byte* const sums = has_runs() ? run.memory.sums + first_sum * element : own;
+  /// A tile of a panel of a group.
+  struct Task {
+    std::int64_t group, first_sum;  // of those of all groups, elements
+    const OutputPanel& panel;
+    const WeightTile& tile;
+  };
+  Task task_of(std::int64_t number) const {
+    const std::int64_t group = number / tasks_.back(), in_group = number % tasks_.back();
+    const auto at = std::upper_bound(tasks_.begin(), tasks_.end(), in_group) - tasks_.begin() - 1;
+    const OutputPanel& panel = panels_[as_index(at)];
+    const WeightTile& tile = kinds_[panel.kind].tiles[as_index(in_group - tasks_[as_index(at)])];
+    return {group, (group * panel_lanes_ + panel.first) * columns() + column_of(tile) * width_of(panel), panel, tile};
+  }
+  std::int64_t column_of(const WeightTile& tile) const { return tile.channel * taps_ + tile.tap; }
+  WindowTileArgs arguments(const Run& run, const Task& task, std::byte* sums) const {
     const auto* const image = seen_.lies_in_image() ? static_cast<const std::byte*>(run.image) : run.memory.image;
-    const std::int64_t seen_at = (group * n_.channels + tile.channel) * channel_step() + seen_.tap_offset(tile.tap);
-    WindowTileArgs args{image + seen_at * element, gradient_of(run, group, panel), run.segments.data(), 0, sums, 0};
+    const std::int64_t seen_at =
+        (task.group * n_.channels + task.tile.channel) * channel_step() + seen_.tap_offset(task.tile.tap);
+    return {image + seen_at * n_.element(), gradient_of(run, task.group, task.panel), run.segments.data(), 0, sums, 0};
+  }
+  void add_up(const Run& run, std::int64_t number) const {
+    const Task task = task_of(number);
+    const std::int64_t element = n_.element(), width = width_of(task.panel);
+    alignas(64) std::byte own[64 * 32];
+    std::byte* const sums = has_runs() ? run.memory.sums + task.first_sum * element : own;
+    WindowTileArgs args = arguments(run, task, sums);
     std::int64_t segment = 0, block = 0;
     for (const std::int64_t end : run.ends) {
       args.segments = run.segments.data() + segment;
       args.count = end - segment;
       args.adds = (run.k + block * product_sum_block) % product_sum_group != 0;
-      (*tile.code)(args);
+      (*task.tile.code)(args);
       args.factors = static_cast<const std::byte*>(args.factors) + product_sum_block * width * element;
       segment = end;
       ++block;
     }
     if (run.end != all_ && run.end % product_sum_group != 0) return;
-    const std::byte* const result = all_ > product_sum_group ? add_to_totals(run, sums, tile.rows * width) : sums;
-    if (run.end != all_) return;
-    auto* const results = static_cast<std::byte*>(run.result) + group * n_.outputs * columns() * element;
+    const std::byte* result = sums;
+    if (all_ > product_sum_group) result = add_to_totals(run.end, sums, task.tile.rows * width);
+    if (run.end == all_) write(run, task, result);
+  }
+  void write(const Run& run, const Task& task, const std::byte* result) const {
+    const std::int64_t element = n_.element(), width = width_of(task.panel), column = column_of(task.tile);
+    auto* const results = static_cast<std::byte*>(run.result) + task.group * n_.outputs * columns() * element;
     if (in_lanes_ == InLanes::channels) {
-      for (std::int64_t row = 0; row < tile.rows; ++row)
-        std::memcpy(results + ((column + row) * n_.outputs + panel.first) * element, result + row * width * element,
-                    as_index(panel.used * element));
+      for (std::int64_t row = 0; row < task.tile.rows; ++row)
+        std::memcpy(results + ((column + row) * n_.outputs + task.panel.first) * element,
+                    result + row * width * element, as_index(task.panel.used * element));
       return;
     }
-    std::byte* const out = results + (panel.first * columns() + column) * element;
-    transpose_elements(out, result, panel.used, tile.rows, columns() * element, width * element, element);
+    std::byte* const out = results + (task.panel.first * columns() + column) * element;
+    transpose_elements(out, result, task.panel.used, task.tile.rows, columns() * element, width * element, element);
   }
+
+  /// Some blocks at a time, whose sums are then added in order.
+  void run_by_blocks(Run& run) const {
+    const std::int64_t blocks = (all_ + product_sum_block - 1) / product_sum_block, all = padded_elements(),
+                       bytes = all * n_.element();
+    std::byte *const sums = run.memory.sums, *const blocks_sums = sums + 3 * aligned_bytes(all);
+    const double cost = 2.0 * static_cast<double>(product_sum_block * all) / 60;
+    for (std::int64_t first = 0; first < blocks; first += blocks_together) {
+      const std::int64_t count = std::min(blocks_together, blocks - first);
+      parallel_for(count, cost, [&](std::int64_t begin, std::int64_t end) {
+        Run& own = block_run(run);
+        for (std::int64_t i = begin; i < end; ++i) add_up_block(own, first + i, blocks_sums + i * bytes);
+      });
+      constexpr std::int64_t piece = 64;
+      parallel_for((all + piece - 1) / piece, 0.1 * static_cast<double>(piece * count),
+                   [&](std::int64_t begin, std::int64_t end) {
+                     const std::int64_t at = begin * piece, elements = std::min(end * piece, all) - at;
+                     for (std::int64_t i = 0; i < count; ++i)
+                       add_block(first + i, sums + at * n_.element(), blocks_sums + i * bytes + at * n_.element(),
+                                 elements);
+                   });
+    }
+    const std::byte* const result = all_ > product_sum_group ? sums + aligned_bytes(all) : sums;
+    for (std::int64_t i = 0; i < n_.groups * tasks_.back(); ++i) {
+      const Task task = task_of(i);
+      write(run, task, result + task.first_sum * n_.element());
+    }
+  }
+  /// Of the thread that calls: its own memory, and what is common to all threads.
+  Run& block_run(const Run& run) const {
+    struct Own {
+      Run run;
+      AlignedBytes memory;
+    };
+    Own& own = thread_object([] { return new Own; });
+    reserve_lists(own.run);
+    const std::int64_t gradient = aligned_bytes(n_.groups * panel_lanes_ * run_);
+    own.memory.reserve(as_index(gradient + aligned_bytes(n_.groups * n_.channels * copied_) + 64));
+    own.run.image = run.image;
+    own.run.gradient = run.gradient;
+    own.run.memory = {own.memory.data(), own.memory.data() + gradient, nullptr};
+    return own.run;
+  }
+  void add_up_block(Run& run, std::int64_t block, std::byte* sums) const {
+    run.k = block * product_sum_block;
+    run.end = std::min(run.k + product_sum_block, all_);
+    seen_.find_parts(run.k, run.end, run.parts);
+    seen_.find_segments(run.parts, product_sum_block, run.segments, run.ends);
+    for (std::int64_t panel = 0; panel < n_.groups * std::ssize(panels_); ++panel)
+      lay_out_panel(run, panel, 0, run.end - run.k);
+    for (std::int64_t channel = 0; !seen_.lies_in_image() && channel < n_.groups * n_.channels; ++channel)
+      if (n_.dtype == DType::f64) copy_channel<double>(run, channel);
+      else copy_channel<float>(run, channel);
+    for (std::int64_t i = 0; i < n_.groups * tasks_.back(); ++i) {
+      const Task task = task_of(i);
+      WindowTileArgs args = arguments(run, task, sums + task.first_sum * n_.element());
+      args.count = std::ssize(run.segments);
+      (*task.tile.code)(args);
+    }
+  }
+  /// To the sums of its group; at the group's end these go to the totals.
+  void add_block(std::int64_t block, std::byte* sums, const std::byte* own, std::int64_t count) const {
+    const std::int64_t end = std::min((block + 1) * product_sum_block, all_);
+    if (block * product_sum_block % product_sum_group == 0) std::memcpy(sums, own, as_index(count * n_.element()));
+    else if (n_.dtype == DType::f64) add_elements<double>(sums, own, count);
+    else add_elements<float>(sums, own, count);
+    if (all_ > product_sum_group && (end == all_ || end % product_sum_group == 0)) add_to_totals(end, sums, count);
+  }
+  template <class Number>
+  static void add_elements(std::byte* to, const std::byte* from, std::int64_t count) {
+    auto* const sums = reinterpret_cast<Number*>(to);
+    const auto* const own = reinterpret_cast<const Number*>(from);
+    for (std::int64_t i = 0; i < count; ++i) sums[i] += own[i];
+  }
+
   /// Sums of a group of blocks go to those of the groups before.
-  const std::byte* add_to_totals(const Run& run, std::byte* sums, std::int64_t count) const {
-    const std::int64_t all = (padded_elements() * n_.element() + 63) / 64 * 64;
+  const std::byte* add_to_totals(std::int64_t end, std::byte* sums, std::int64_t count) const {
+    const std::int64_t all = aligned_bytes(padded_elements());
     std::byte *const totals = sums + all, *const lost = totals + all;
-    if (run.end <= product_sum_group) std::memcpy(totals, sums, as_index(count * n_.element()));
-    else add_group({n_.dtype, totals, sums, lost, count, run.end, all_});
+    if (end <= product_sum_group) std::memcpy(totals, sums, as_index(count * n_.element()));
+    else add_group({n_.dtype, totals, sums, lost, count, end, all_});
     return totals;
   }
 
@@ -296,6 +439,7 @@ class WeightGradientTiles final : public Launch {
   const Isa isa_;
   const std::int64_t taps_, all_;  // positions of all images
   const SeenLines seen_;
+  bool by_blocks_ = false;
   std::int64_t run_ = 0, copied_ = 0, panel_lanes_ = 0;  // positions; elements of a channel's copy; of a group
   std::vector<PanelKind> kinds_;
   std::vector<OutputPanel> panels_;

@@ -1,6 +1,6 @@
-// Micro-kernels of gradients by weights: elements of an image, broadcast from where they lie, by vectors of factors,
-// the gradient's outputs. Where a row's elements are seen from is part of the code. Knows nothing of images, nor of
-// launches.
+// Micro-kernels of convolutions with outputs in lanes: elements of an image, broadcast from where they lie, by vectors
+// of factors. Where a row's elements are seen from is part of the code. Positions are those of what is added up: of
+// results for a gradient by the weight, of taps for a convolution. Knows nothing of images or launches.
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
@@ -24,6 +24,8 @@ struct WindowTileShape {
   std::int32_t vectors = 1;
   std::int32_t step = 0;              // from a position to the next one in the image, bytes
   std::vector<std::int32_t> offsets;  // of each row from the first, bytes
+  std::int32_t together = 1;          // so many positions are often successive
+  bool looks_ahead = false;           // asks for the lines of the next segment, which is there behind the last one
   friend bool operator==(const WindowTileShape&, const WindowTileShape&) = default;
 };
 /// Most rows that leave registers for the vectors and one element.

@@ -76,20 +76,24 @@ class WindowTileEmitter {
   void emit_segment() {
     const aj::Label main_loop = as_.newLabel(), rest = as_.newLabel(), rest_loop = as_.newLabel(),
                     done = as_.newLabel();
+    const int sliding = positions_sliding(), at_once = sliding > 1 ? sliding : unroll;
     as_.mov(seen_, aj::x86::qword_ptr(segment_, offsetof(WindowSegment, from)));
     as_.add(seen_, image_);
     as_.mov(counter_, aj::x86::qword_ptr(segment_, offsetof(WindowSegment, count)));
     as_.add(segment_, sizeof(WindowSegment));
-    as_.sub(counter_, unroll);
+    if (shape_.looks_ahead) emit_prefetch();
+    as_.sub(counter_, at_once);
     as_.jl(rest);
     as_.align(aj::AlignMode::kCode, 32);
     as_.bind(main_loop);
-    for (int step = 0; step < unroll; ++step) emit_position(step);
-    emit_advance(unroll);
-    as_.sub(counter_, unroll);
+    if (sliding > 1) emit_sliding(sliding);
+    else
+      for (int step = 0; step < unroll; ++step) emit_position(step);
+    emit_advance(at_once);
+    as_.sub(counter_, at_once);
     as_.jge(main_loop);
     as_.bind(rest);
-    as_.add(counter_, unroll);
+    as_.add(counter_, at_once);
     as_.jle(done);
     as_.bind(rest_loop);
     emit_position(0);
@@ -98,9 +102,45 @@ class WindowTileEmitter {
     as_.jg(rest_loop);
     as_.bind(done);
   }
+  /// Every line from the first row's to the last one's.
+  void emit_prefetch() {
+    constexpr std::int32_t line = 64;
+    const auto [first, last] = std::minmax_element(shape_.offsets.begin(), shape_.offsets.end());
+    as_.mov(next_, aj::x86::qword_ptr(segment_, offsetof(WindowSegment, from)));
+    as_.add(next_, image_);
+    for (std::int32_t at = *first; at < *last; at += line) as_.prefetcht0(aj::x86::ptr(next_, at));
+    as_.prefetcht0(aj::x86::ptr(next_, *last));
+  }
   void emit_advance(int positions) {
     as_.add(seen_, positions * shape_.step);
     as_.add(factors_, positions * shape_.vectors * vector_bytes_);
+  }
+  /// How many positions may be taken together, each row seeing at one position what the next row has seen at the one
+  /// before: as many as leave registers for all their factors.
+  int positions_sliding() const {
+    for (int r = 0; r < rows(); ++r)
+      if (shape_.offsets[as_index(r)] != r * shape_.step) return 1;
+    const int left = (is_wide_ ? 32 : 16) - sums() - 1;
+    return rows() > 1 ? std::min<int>(shape_.together, left / shape_.vectors) : 1;
+  }
+  /// Successive positions: an element is read once for all rows that see it.
+  void emit_sliding(int positions) {
+    const int factors = sums(), count = positions * shape_.vectors;
+    for (int i = 0; i < count; ++i) as_.emit(move_id(), vec(factors + i), aj::x86::ptr(factors_, i * vector_bytes_));
+    const aj::x86::Vec element = vec(factors + count);
+    for (int seen = 0; seen < rows() + positions - 1; ++seen) {
+      emit_broadcast(element, seen * shape_.step);
+      for (int p = std::max(0, seen - rows() + 1); p < std::min(positions, seen + 1); ++p)
+        for (int v = 0; v < shape_.vectors; ++v)
+          emit_fma(vec((seen - p) * shape_.vectors + v), element, vec(factors + p * shape_.vectors + v));
+    }
+  }
+  void emit_broadcast(const aj::x86::Vec& to, std::int32_t offset) {
+    as_.emit(is_double_ ? aj::x86::Inst::kIdVbroadcastsd : aj::x86::Inst::kIdVbroadcastss, to,
+             aj::x86::ptr(seen_, offset));
+  }
+  void emit_fma(const aj::x86::Vec& sum, const aj::x86::Vec& a, const aj::x86::Vec& b) {
+    as_.emit(is_double_ ? aj::x86::Inst::kIdVfmadd231pd : aj::x86::Inst::kIdVfmadd231ps, sum, a, b);
   }
   /// sum[r][v] += seen[r] * factor[v].
   void emit_position(int ahead) {
@@ -108,11 +148,8 @@ class WindowTileEmitter {
       as_.emit(move_id(), vec(sums() + v), aj::x86::ptr(factors_, (ahead * shape_.vectors + v) * vector_bytes_));
     const aj::x86::Vec element = vec(sums() + shape_.vectors);
     for (int r = 0; r < rows(); ++r) {
-      as_.emit(is_double_ ? aj::x86::Inst::kIdVbroadcastsd : aj::x86::Inst::kIdVbroadcastss, element,
-               aj::x86::ptr(seen_, ahead * shape_.step + shape_.offsets[as_index(r)]));
-      for (int v = 0; v < shape_.vectors; ++v)
-        as_.emit(is_double_ ? aj::x86::Inst::kIdVfmadd231pd : aj::x86::Inst::kIdVfmadd231ps,
-                 vec(r * shape_.vectors + v), element, vec(sums() + v));
+      emit_broadcast(element, ahead * shape_.step + shape_.offsets[as_index(r)]);
+      for (int v = 0; v < shape_.vectors; ++v) emit_fma(vec(r * shape_.vectors + v), element, vec(sums() + v));
     }
   }
 
@@ -121,12 +158,18 @@ class WindowTileEmitter {
   const bool is_wide_, is_double_;
   const int vector_bytes_;
   const aj::x86::Gp args_ = aj::x86::rdi, image_ = aj::x86::rax, factors_ = aj::x86::rdx, segment_ = aj::x86::rcx,
-                    left_ = aj::x86::r8, seen_ = aj::x86::r9, counter_ = aj::x86::r10;
+                    left_ = aj::x86::r8, seen_ = aj::x86::r9, counter_ = aj::x86::r10, next_ = aj::x86::r11;
 };
 
 inline std::string key_of(const WindowTileShape& shape) {
   KeyWriter key;
-  key.add('w').add(shape.dtype).add(shape.isa).add(shape.vectors).add(shape.step);
+  key.add('w')
+      .add(shape.dtype)
+      .add(shape.isa)
+      .add(shape.vectors)
+      .add(shape.step)
+      .add(shape.together)
+      .add(shape.looks_ahead);
   for (const std::int32_t offset : shape.offsets) key.add(offset);
   return std::move(key).bytes();
 }
