@@ -66,7 +66,10 @@ TEST_CASE("tree::map: values of Variables beside Tensors, and objects of another
   CHECK(to_vector<float>(sum_of.first) == std::vector<float>{5, 5});
   CHECK(item<float>(sum_of.second) == 6);
   const std::vector<Tensor> two{ones({1}), ones({1})}, three{ones({1}), ones({1}), ones({1})};
-  CHECK_THROWS_AS(tree::map([](Tensor a, Tensor b) { return a + b; }, two, three), UserError);
+  CHECK(blame_of<UserError>([&] { tree::map([](Tensor a, Tensor b) { return a + b; }, two, three); }) ==
+        blame("tree::map"));
+  const auto five = [](Tensor a, Tensor b, Tensor c, Tensor d, Tensor e) { return a + b + c + d + e; };
+  CHECK(item<float>(tree::map(five, two, two, two, two, two)[1]) == 5);
 }
 
 TEST_CASE("eval hands on what it computed") {

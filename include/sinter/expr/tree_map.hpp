@@ -38,11 +38,11 @@ struct Replaced {
   void fixed(std::int64_t) {}
 };
 
-inline void require_tensors(std::size_t first, std::size_t other) {
+inline void require_tensors(std::size_t first, std::size_t other, Location where) {
   if (first != other)
     throw UserError("tree::map",
                     "the first object has " + std::to_string(first) + " tensors, another " + std::to_string(other),
-                    Location(), "all have one form");
+                    where, "all have one form");
 }
 }  // namespace detail
 
@@ -51,29 +51,53 @@ concept MapsTensors = requires(F& f, const T&... tensors) {
   { f(tensors...) } -> std::convertible_to<Tensor>;
 };
 
-/// An object like the first one, whose Tensors are f of theirs: tree::map([](Tensor p, Tensor g) { return p - g; },
-/// model, gradients). The others have as many Tensors, in the same order; of Variables in them the values are taken.
-/// Scalars and static values are those of the first object. Throws UserError where the numbers of Tensors differ.
+namespace detail {
 template <class F, class T, class... U>
-T map(F f, T object, const U&... others) {
+T map_over(Location where, F& f, T&& object, const U&... others) {
   static_assert(MapsTensors<F, Tensor, std::conditional_t<true, Tensor, U>...>,
                 "sinter: the function of tree::map takes a Tensor of each object, and gives one");
   static_assert(!has_variables<T>(), "sinter: tree::map makes Tensors; assign Variables one by one");
   const auto listed = [](const auto& other) {
-    detail::Listed list;
+    Listed list;
     visit_leaves(other, list);
     return std::move(list.tensors);
   };
   const std::vector<std::vector<Tensor>> lists{listed(others)...};
   const std::size_t count = listed(object).size();
-  for (const auto& list : lists) detail::require_tensors(count, list.size());
+  for (const auto& list : lists) require_tensors(count, list.size(), where);
   const auto call = [&]<std::size_t... I>(const Tensor& x, [[maybe_unused]] std::size_t at, std::index_sequence<I...>) {
     return Tensor(f(x, lists[I][at]...));
   };
   const auto apply = [&](const Tensor& x, std::size_t at) { return call(x, at, std::index_sequence_for<U...>{}); };
-  detail::Replaced<decltype(apply)> replaced{apply};
+  Replaced<decltype(apply)> replaced{apply};
   visit_leaves(object, replaced);
-  return object;
+  return std::move(object);
+}
+}  // namespace detail
+
+/// An object like the first one, whose Tensors are f of theirs: tree::map([](Tensor p, Tensor g) { return p - g; },
+/// model, gradients). The others have as many Tensors, in the same order; of Variables in them the values are taken.
+/// Scalars and static values are those of the first object. Throws UserError where the numbers of Tensors differ.
+template <class F, class T>
+T map(F f, T object, Location where = std::source_location::current()) {
+  return detail::map_over(where, f, std::move(object));
+}
+template <class F, class T, class U>
+T map(F f, T object, const U& a, Location where = std::source_location::current()) {
+  return detail::map_over(where, f, std::move(object), a);
+}
+template <class F, class T, class U, class V>
+T map(F f, T object, const U& a, const V& b, Location where = std::source_location::current()) {
+  return detail::map_over(where, f, std::move(object), a, b);
+}
+template <class F, class T, class U, class V, class W>
+T map(F f, T object, const U& a, const V& b, const W& c, Location where = std::source_location::current()) {
+  return detail::map_over(where, f, std::move(object), a, b, c);
+}
+template <class F, class T, class U, class V, class W, class... More>  // whose errors have no line
+  requires(sizeof...(More) > 0 && (!std::convertible_to<const More&, Location> && ...))
+T map(F f, T object, const U& a, const V& b, const W& c, const More&... more) {
+  return detail::map_over(Location(), f, std::move(object), a, b, c, more...);
 }
 
 }  // namespace tree
