@@ -4,8 +4,10 @@
 
 #include <sinter/sinter.hpp>
 
+#include <array>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -85,4 +87,11 @@ TEST_CASE("eval hands on what it computed") {
   CHECK(layer.b.is_ready());
   const std::vector<Layer> layers{{x * 4, x * 5}};
   CHECK(eval(layers)[0].b.is_ready());
+  const std::vector<Tensor> list = eval(std::vector<Tensor>{x * 6, x * 7});
+  CHECK(list[1].is_ready());
+  std::vector<Tensor> named{x * 8};
+  CHECK(&eval(named) == &named);
+  std::array<Tensor, 2> array{x * 9, x * 10};
+  CHECK(eval(array)[1].is_ready());
+  eval(std::span<const Tensor>(named));
 }

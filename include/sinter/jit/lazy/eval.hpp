@@ -90,15 +90,21 @@ T eval(T&& value, Location where = std::source_location::current()) {
 }
 
 /// Runs whatever the tensors of a struct, tuple or container need, all at once, and hands it on: `eval(step(state));`.
-template <jit::jit_detail::HoldsTensors T>
+template <class T>
+  requires(jit::jit_detail::HoldsTensors<T> || jit::jit_detail::ListOfTensors<T>)
 const T& eval(const T& object, Location where = std::source_location::current()) {
-  jit::jit_detail::TensorsOf tensors;
-  tensors.add(object, where);
-  eval(std::span<const Tensor>(tensors.list), where);
+  if constexpr (jit::jit_detail::ListOfTensors<T>) {
+    eval(std::span<const Tensor>(object), where);
+  } else {
+    jit::jit_detail::TensorsOf tensors;
+    tensors.add(object, where);
+    eval(std::span<const Tensor>(tensors.list), where);
+  }
   return object;
 }
 template <class T>
-  requires(!std::is_lvalue_reference_v<T> && !std::is_const_v<T> && jit::jit_detail::HoldsTensors<T>)
+  requires(!std::is_lvalue_reference_v<T> && !std::is_const_v<T> &&
+           (jit::jit_detail::HoldsTensors<T> || jit::jit_detail::ListOfTensors<T>))
 T eval(T&& object, Location where = std::source_location::current()) {
   eval(std::as_const(object), where);
   return std::forward<T>(object);
