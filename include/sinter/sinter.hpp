@@ -26,6 +26,7 @@
 #include <sinter/expr/pooling.hpp>
 #include <sinter/expr/quantization.hpp>
 #include <sinter/expr/sampling.hpp>
+#include <sinter/expr/tree_map.hpp>
 #include <sinter/io/checkpoint.hpp>
 #include <sinter/io/function_file.hpp>
 #include <sinter/io/gguf.hpp>

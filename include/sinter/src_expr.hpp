@@ -31,6 +31,7 @@
 #include <sinter/expr/linalg_norms.ipp>
 #include <sinter/expr/losses.ipp>
 #include <sinter/expr/matrices.ipp>
+#include <sinter/expr/new_axes.ipp>
 #include <sinter/expr/normalisation.ipp>
 #include <sinter/expr/order.ipp>
 #include <sinter/expr/padding.ipp>

@@ -22,8 +22,9 @@ FUNCTIONS = {
     DROPPED: """rand_like randn_like dropout feature_dropout alpha_dropout feature_alpha_dropout gumbel_softmax rrelu_training""",
     "keys of random numbers: tests/unit/random_keys_test.cpp": "key split_many fold_in with_key",
     SAME: "left_shift right_shift swapaxes swapdims moveaxis unstack cat",
-    READS: "allclose array_equal eval set_default_device manual_seed list_ops",
-    "a value as it is, or a copy on another device": "to_device",
+    READS: "allclose array_equal set_default_device manual_seed list_ops",
+    "a value as it is, or a copy on another device": "to_device eval",
+    "functions of the caller: tests/unit/tree_map_test.cpp": "map map_over",
     "any operation by its name: tests/unit/by_name_test.cpp": "call",
     FOURIER: """fft::fft fft::fft2 fft::fftn fft::fftshift fft::hfft fft::hfft2 fft::hfftn fft::ifft fft::ifft2 fft::ifftn
         fft::ifftshift fft::ihfft fft::ihfft2 fft::ihfftn fft::irfft fft::irfft2 fft::irfftn fft::rfft fft::rfft2 fft::rfftn

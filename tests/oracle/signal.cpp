@@ -4,7 +4,7 @@
 namespace sinter_test {
 namespace {
 
-fft::FrequencyOptions in_dtype(const Args& a) { return {.dtype = a.at.dtype("dtype")}; }
+TensorOptions in_dtype(const Args& a) { return {.dtype = a.at.dtype("dtype")}; }
 fft::ConvolveMode mode_of(const Args& a) {
   const std::string mode = a.at.word("mode");
   if (mode == "full") return fft::ConvolveMode::full;

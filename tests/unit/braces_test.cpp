@@ -97,6 +97,10 @@ TEST_CASE("braces: options beside an extent, and a value beside a mode", "[lists
   CHECK(doubles(pad(x, {{1, 0}}, PadMode::replicate)) == std::vector<double>{1, 1, 2});
   CHECK(doubles(pad(x, widths, PadMode::circular)) == std::vector<double>{2, 1, 2});
   CHECK(doubles(pad(x, widths, {})) == std::vector<double>{0, 1, 2});
+  CHECK(doubles(pad(x, 1)) == std::vector<double>{0, 1, 2, 0});
+  CHECK(doubles(pad(x, 1, 5)) == std::vector<double>{5, 1, 2, 5});
+  CHECK(doubles(pad(x, 1, PadMode::reflect)) == std::vector<double>{2, 1, 2, 1});
+  CHECK(pad(square(), 2).shape() == Shape{6, 6});
   STATIC_REQUIRE(std::is_same_v<decltype(var(x, 0, {})), Tensor>);
 }
 

@@ -38,6 +38,7 @@ SECTIONS = {
     "SciPy": f"{TENSORS}, Tensor x0, Tensor y0, Tensor times",
     "MLX": TENSORS,
     "Eigen": f"{TENSORS}, float* ptr, Shape shape, std::shared_ptr<void> owner, DType dtype",
+    "libtorch, xtensor, Armadillo and NumCpp": f"{TENSORS}, float* ptr, Model model",
     "torch.linalg, numpy.linalg and Eigen's decompositions": TENSORS,
 }
 # Declarations in front of code that the pattern is found in, in the place of those.

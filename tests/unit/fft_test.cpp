@@ -281,6 +281,10 @@ TEST_CASE("frequencies") {
   CHECK(near(doubles(fft::fftfreq(5)), {0, 0.2, 0.4, -0.4, -0.2}, 1e-7));
   CHECK(near(doubles(fft::fftfreq(4, 0.5, {.dtype = DType::f64})), {0, 0.5, -1, -0.5}, 1e-15));
   CHECK(near(doubles(fft::rfftfreq(2)), {0, 0.5}, 1e-15));
+  const TensorOptions f64{.dtype = DType::f64};  // those of every other factory
+  CHECK(fft::fftfreq(4, 0.5, f64).dtype() == DType::f64);
+  CHECK(fft::rfftfreq(4, 0.5, f64).dtype() == DType::f64);
+  CHECK(fft::fftfreq(4).dtype() == DType::f32);
   CHECK(near(doubles(fft::rfftfreq(7, 0.1, {.dtype = DType::f64})), {0, 10 / 7., 20 / 7., 30 / 7.}, 1e-15));
   CHECK(near(doubles(fft::rfftfreq(1)), {0}, 1e-15));
   CHECK(fft::fftfreq(3).dtype() == DType::f32);

@@ -45,6 +45,24 @@ TEST_CASE("tensor: literals") {
   CHECK(has(message_of<ShapeError>([] { tensor({{1.f, 2.f}, {3.f}}); }), "rows have different lengths: 2 and 1"));
 }
 
+TEST_CASE("tensor: one number, and literals of three levels") {
+  CHECK(tensor(1.5).shape() == Shape{});
+  CHECK(tensor(1.5).dtype() == DType::f64);
+  CHECK(item<float>(tensor(2.5f) * 2) == 5);
+  CHECK(tensor(true).dtype() == DType::bool_);
+  CHECK(tensor(std::complex<float>(1, 2)).dtype() == DType::c64);
+  CHECK(tensor<float>({1}).shape() == Shape{1});  // a list of one, as before
+  CHECK(tensor<float>({}).shape() == Shape{0, 0});
+  CHECK(tensor<float>({{}, {}}).shape() == Shape{2, 0});
+  CHECK(tensor<std::uint8_t>({{0, 100}, {0, 255}}).shape() == Shape{2, 2});
+  Tensor planes = tensor({{{1, 2, 3}, {4, 5, 6}}, {{7, 8, 9}, {10, 11, 12}}});
+  CHECK(planes.shape() == Shape{2, 2, 3});
+  CHECK(to_vector<int>(planes(1, 0)) == std::vector<int>{7, 8, 9});
+  CHECK(has(message_of<ShapeError>([] { tensor({{{1, 2}, {3, 4}}, {{5, 6}}}); }),
+            "planes have different numbers of rows: 2 and 1"));
+  CHECK(has(message_of<ShapeError>([] { tensor({{{1, 2}, {3}}}); }), "rows have different lengths: 2 and 1"));
+}
+
 TEST_CASE("adopt: takes the vector's memory") {
   std::vector<float> data{1, 2, 3, 4};
   const float* memory = data.data();
@@ -186,6 +204,10 @@ TEST_CASE("numbers and vectors out") {
   Scalar s = sum(x).item();
   CHECK(s.number() == 2);
   CHECK(item<float>(Variable(x).value()(2)) == 3);
+  CHECK(x(1).item<float>() == -2.5f);
+  CHECK((sum(x) * 2).item<double>() == 4);
+  CHECK(Variable(sum(x)).item<int>() == 2);
+  CHECK(blame_of<ShapeError>([&] { x.item<float>(); }) == blame("item"));
 }
 
 // The expected texts are what numpy.array2string(x, separator=", ") of NumPy 1.26 gives.

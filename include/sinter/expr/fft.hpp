@@ -65,14 +65,10 @@ Tensor fftshift(const In& x, Axes dim = {});
 /// And back.
 Tensor ifftshift(const In& x, Axes dim = {});
 
-struct FrequencyOptions {
-  DType dtype = DType::f32;
-  Device device = default_device();
-};
-/// The frequencies of a transform of n samples at distance d: 0, 1, ..., -2, -1, divided by n d.
-Tensor fftfreq(Dim n, double d = 1, FrequencyOptions options = {}, Location where = std::source_location::current());
+/// The frequencies of a transform of n samples at distance d: 0, 1, ..., -2, -1, divided by n d. f32 or f64.
+Tensor fftfreq(Dim n, double d = 1, TensorOptions options = {}, Location where = std::source_location::current());
 /// Those of a half spectrum: 0, 1, ..., n / 2, divided by n d.
-Tensor rfftfreq(Dim n, double d = 1, FrequencyOptions options = {}, Location where = std::source_location::current());
+Tensor rfftfreq(Dim n, double d = 1, TensorOptions options = {}, Location where = std::source_location::current());
 
 }  // namespace fft
 SINTER_NAMESPACE_END

@@ -244,17 +244,18 @@ Tensor turned(const In& x, Axes dim, std::string_view op, const Cut& cut) {
   return has_parts ? from_pairs(t) : t.value;
 }
 /// 0, 1, ... `count` of them, from the place `negative` on less n; divided by n d.
-inline Tensor frequencies(std::int64_t n, std::int64_t count, std::int64_t negative, double d, FrequencyOptions options,
+inline Tensor frequencies(std::int64_t n, std::int64_t count, std::int64_t negative, double d, TensorOptions options,
                           std::string_view op, Location where) {
   constexpr std::int64_t most = std::int64_t{1} << 32;
   if (n < 1 || n > most)
     throw UserError(op, "n is " + std::to_string(n) + ", it must be from 1 to " + std::to_string(most), where);
-  if (options.dtype != DType::f32 && options.dtype != DType::f64)
-    throw DTypeError(op, "the dtype is " + std::string(name(options.dtype)) + ", it must be f32 or f64", where);
+  const DType dtype = options.dtype_or(DType::f32);
+  if (dtype != DType::f32 && dtype != DType::f64)
+    throw DTypeError(op, "the dtype is " + std::string(name(dtype)) + ", it must be f32 or f64", where);
   std::vector<double> values;
   for (std::int64_t k = 0; k < count; ++k)
     values.push_back(static_cast<double>(k < negative ? k : k - n) / (static_cast<double>(n) * d));
-  const Tensor on_host = cast(In(copy_of(values), where), options.dtype);
+  const Tensor on_host = cast(In(copy_of(values), where), dtype);
   return to_device(In(on_host, where), options.device);
 }
 
@@ -323,11 +324,11 @@ SINTER_DECL Tensor fftshift(const In& x, Axes dim) {
 SINTER_DECL Tensor ifftshift(const In& x, Axes dim) {
   return detail::turned(x, dim, "fft::ifftshift", [](Dim n) { return n / Dim(2); });
 }
-SINTER_DECL Tensor fftfreq(Dim n, double d, FrequencyOptions options, Location where) {
+SINTER_DECL Tensor fftfreq(Dim n, double d, TensorOptions options, Location where) {
   const auto count = static_cast<std::int64_t>(n);
   return detail::frequencies(count, count, (count + 1) / 2, d, options, "fft::fftfreq", where);
 }
-SINTER_DECL Tensor rfftfreq(Dim n, double d, FrequencyOptions options, Location where) {
+SINTER_DECL Tensor rfftfreq(Dim n, double d, TensorOptions options, Location where) {
   const auto count = static_cast<std::int64_t>(n);
   return detail::frequencies(count, count / 2 + 1, count, d, options, "fft::rfftfreq", where);
 }

@@ -58,6 +58,9 @@ Tensor repeat_interleave(const In& x, const Tensor& counts, I axis, FoundOptions
 Tensor repeat_interleave(const In& x, const Tensor& counts, FoundOptions options = {});
 
 namespace expr_detail {
+/// Is it a mask, and how many axes does a position of x(...) cover?
+bool is_mask(const Index& position);
+int axes_covered(const Index& position);
 /// Are there masks among the positions of an index?
 bool has_mask(std::span<const Index> positions);
 /// A tensor, and positions in it, in which each mask is a list of positions along the axes that it covers, joined.

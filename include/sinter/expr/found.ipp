@@ -134,13 +134,15 @@ inline Unique unique_of(const In& given, const UniqueOptions& options, ops::Uniq
 
 // ---- masks as indices -----------------------------------------------------------------------------------------------
 
-inline bool is_mask(const Index& position) {
+SINTER_DECL bool is_mask(const Index& position) {
   return position.kind == Index::Kind::gather && position.indices->type.dtype == DType::bool_;
 }
 SINTER_DECL bool has_mask(std::span<const Index> positions) {
   return std::any_of(positions.begin(), positions.end(), is_mask);
 }
-inline int axes_of(const Index& position) { return is_mask(position) ? position.indices->type.shape.rank() : 1; }
+SINTER_DECL int axes_covered(const Index& position) {
+  return is_mask(position) ? position.indices->type.shape.rank() : 1;
+}
 
 /// That a mask has the extents of the axes that it covers.
 inline void check_mask(const Shape& shape, int axis, const Shape& mask, std::string_view op, Location where) {
@@ -160,7 +162,7 @@ SINTER_DECL UnmaskedIndex without_masks(const In& x, std::span<const Index> posi
   int axis = 0;
   for (const Index& position : positions) {
     out.positions.push_back(position);
-    const int covered = axes_of(position);
+    const int covered = axes_covered(position);
     Dim extent = 1;
     if (is_mask(position)) {
       const Term mask(Tensor(position.indices), x.where);
@@ -190,7 +192,7 @@ SINTER_DECL std::optional<Tensor> only_mask(const Shape& shape, std::span<const 
     } else if (position.kind != Index::Kind::all) {
       return {};
     }
-    axis += axes_of(position);
+    axis += axes_covered(position);
   }
   if (!mask) return {};
   check_mask(shape, at, mask->shape(), "at", where);

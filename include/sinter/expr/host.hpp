@@ -161,7 +161,8 @@ class LiteralRows {
  public:
   LiteralRows(std::size_t rows, std::size_t columns, DType dtype, Location where);
   void add(const void* row, std::size_t columns);
-  Tensor finish() const;
+  Tensor finish() const { return finish(shape_); }
+  Tensor finish(const Shape& shape) const;  // of as many elements
 
  private:
   DType dtype_;
@@ -169,8 +170,14 @@ class LiteralRows {
   Location where_;
   std::string bytes_;
 };
+/// The planes of a literal have one number of rows.
+void require_rows(std::size_t rows, std::size_t first, Location where);
 }  // namespace expr_detail
-/// From literals: tensor({1.f, 2.f}), tensor({{1.f, 2.f}, {3.f, 4.f}}).
+/// From literals: tensor({1.f, 2.f}), tensor({{1.f, 2.f}, {3.f, 4.f}}), and one level more; tensor(1.5), of rank 0.
+template <Element T>
+Tensor tensor(const T& value) {
+  return expr_detail::literal(dtype_of<T>(), Shape{}, &value);
+}
 template <Element T>
 Tensor tensor(std::initializer_list<T> values) {
   return expr_detail::literal(dtype_of<T>(), Shape{Dim(values.size())}, values.begin());
@@ -180,6 +187,20 @@ Tensor tensor(std::initializer_list<std::initializer_list<T>> rows, Location whe
   expr_detail::LiteralRows literal(rows.size(), rows.size() == 0 ? 0 : rows.begin()->size(), dtype_of<T>(), where);
   for (const auto& row : rows) literal.add(row.begin(), row.size());
   return literal.finish();
+}
+template <Element T>
+Tensor tensor(std::initializer_list<std::initializer_list<std::initializer_list<T>>> planes,
+              Location where = std::source_location::current()) {
+  const std::size_t rows = planes.size() == 0 ? 0 : planes.begin()->size();
+  const std::size_t columns = rows == 0 ? 0 : planes.begin()->begin()->size();
+  expr_detail::LiteralRows literal(planes.size() * rows, columns, dtype_of<T>(), where);
+  for (const auto& plane : planes) {
+    expr_detail::require_rows(plane.size(), rows, where);
+    for (const auto& row : plane) literal.add(row.begin(), row.size());
+  }
+  // without numbers it is the list of rows that it may be as well
+  if (rows == 0) return literal.finish(Shape{Dim(planes.size()), Dim(0)});
+  return literal.finish(Shape{Dim(planes.size()), Dim(rows), Dim(columns)});
 }
 
 /// The tensor as ready, row-major data where it is (evaluates; copies only if strided).
@@ -274,6 +295,12 @@ std::ostream& operator<<(std::ostream& out, const expr_detail::PrintedNumber& x)
 template <class Self>
 Scalar TensorMethods<Self>::item(Location where) const {
   return sinter::item(In(static_cast<const Self&>(*this), where));
+}
+
+template <class Self>
+template <Element T>
+T TensorMethods<Self>::item(Location where) const {
+  return sinter::item<T>(In(static_cast<const Self&>(*this), where));
 }
 
 template <Element T>

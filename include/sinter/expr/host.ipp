@@ -87,7 +87,13 @@ SINTER_DECL void LiteralRows::add(const void* row, std::size_t columns) {
                      where_);
   bytes_.append(static_cast<const char*>(row), columns * as_index(size_of(dtype_)));
 }
-SINTER_DECL Tensor LiteralRows::finish() const { return literal(dtype_, shape_, bytes_.data()); }
+SINTER_DECL Tensor LiteralRows::finish(const Shape& shape) const { return literal(dtype_, shape, bytes_.data()); }
+SINTER_DECL void require_rows(std::size_t rows, std::size_t first, Location where) {
+  if (rows != first)
+    throw ShapeError("tensor",
+                     "planes have different numbers of rows: " + std::to_string(first) + " and " + std::to_string(rows),
+                     where);
+}
 
 SINTER_DECL Type host_type(DType dtype, const Shape& shape, std::int64_t available, std::string_view function,
                            Location where) {

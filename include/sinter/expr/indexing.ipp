@@ -6,6 +6,7 @@
 #include <sinter/base/index.hpp>
 #include <sinter/expr/found.hpp>
 #include <sinter/expr/gather_scatter_records.hpp>
+#include <sinter/expr/new_axes.hpp>
 #include <sinter/expr/recording.hpp>
 #include <sinter/expr/shapes.hpp>
 
@@ -54,11 +55,11 @@ SINTER_DECL void SlotRef::become(Tensor value, Location where) const {
 
 SINTER_DECL SlotRef Tensor::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
                                const Index& i5, const Index& i6, const Index& i7) & {
-  return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
+  return SlotRef(*this, expr_detail::places_of(rank(), given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7})));
 }
 SINTER_DECL SlotRef Variable::at(const Index& i0, const Index& i1, const Index& i2, const Index& i3, const Index& i4,
                                  const Index& i5, const Index& i6, const Index& i7) const {
-  return SlotRef(*this, given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7}));
+  return SlotRef(*this, expr_detail::places_of(rank(), given_positions({&i0, &i1, &i2, &i3, &i4, &i5, &i6, &i7})));
 }
 
 namespace expr_detail {
@@ -195,6 +196,12 @@ inline Gathers gathers_of(const Region& region, std::span<const Index> positions
 }  // namespace expr_detail
 
 SINTER_DECL Tensor index(const In& x, std::span<const Index> positions) {
+  if (expr_detail::has_other_axes(positions)) {
+    const In given(Tensor(x.tensor()), x.where);
+    const expr_detail::OwnAxes own = expr_detail::own_axes(given.leaf.value->type.shape.rank(), positions, "index");
+    const Tensor part = index(given, own.positions);
+    return own.new_axes.empty() ? part : unsqueeze(In(part, x.where), Axes(own.new_axes));
+  }
   if (expr_detail::has_mask(positions)) {
     const expr_detail::UnmaskedIndex plain = expr_detail::without_masks(x, positions, "index");
     return index(In(plain.x, x.where), plain.positions);
@@ -334,7 +341,11 @@ inline bool has_gather(std::span<const Index> positions) {
 }  // namespace expr_detail
 
 SINTER_DECL Tensor update(const In& base, std::span<const Index> positions, const In& value) {
-  return expr_detail::combine_at(base, positions, value, Combine::none);
+  if (!expr_detail::has_other_axes(positions)) return expr_detail::combine_at(base, positions, value, Combine::none);
+  const In given(Tensor(base.tensor()), base.where);
+  const std::vector<Index> own =
+      expr_detail::places_of(given.leaf.value->type.shape.rank(), {positions.begin(), positions.end()});
+  return expr_detail::combine_at(given, own, value, Combine::none);
 }
 
 namespace expr_detail {

@@ -9,6 +9,7 @@
 #include <initializer_list>
 #include <span>
 #include <utility>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 
@@ -17,6 +18,8 @@ SINTER_NAMESPACE_BEGIN
 enum class PadMode : std::uint8_t { constant, reflect, replicate, circular };
 namespace expr_detail {
 Tensor padded(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode);
+/// {width, width} for each axis of x.
+std::vector<std::pair<int, int>> equal_widths(const In& x, int width);
 }  // namespace expr_detail
 /// Padding per axis {low, high}. Negative widths cut off; that comes first.
 Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, double value = 0);
@@ -28,6 +31,17 @@ Tensor pad(const In& x, std::span<const std::pair<int, int>> widths, M mode) {
 template <std::same_as<PadMode> M>
 Tensor pad(const In& x, std::initializer_list<std::pair<int, int>> widths, M mode) {
   return expr_detail::padded(x, {widths.begin(), widths.size()}, mode);
+}
+/// As many on both sides of every axis: pad(x, 1).
+template <std::same_as<int> W>
+Tensor pad(const In& x, W width, double value = 0) {
+  const auto widths = expr_detail::equal_widths(x, width);
+  return pad(x, std::span<const std::pair<int, int>>(widths), value);
+}
+template <std::same_as<int> W, std::same_as<PadMode> M>
+Tensor pad(const In& x, W width, M mode) {
+  const auto widths = expr_detail::equal_widths(x, width);
+  return expr_detail::padded(x, widths, mode);
 }
 Tensor roll(const In& x, std::int64_t shift, int axis);
 /// One shift per axis.

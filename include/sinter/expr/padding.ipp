@@ -123,6 +123,9 @@ SINTER_DECL Tensor pad(const In& x, std::span<const std::pair<int, int>> widths,
   attrs.set(ops::Pad::high, above);
   return expr_detail::record<ops::Pad>({Leaf(input.impl())}, std::move(attrs), x.where);
 }
+SINTER_DECL std::vector<std::pair<int, int>> expr_detail::equal_widths(const In& x, int width) {
+  return std::vector<std::pair<int, int>>(as_index(x.tensor()->type.shape.rank()), {width, width});
+}
 SINTER_DECL Tensor expr_detail::padded(const In& x, std::span<const std::pair<int, int>> widths, PadMode mode) {
   if (mode == PadMode::constant) return pad(x, widths, 0.0);
   Tensor padded(x.tensor());

@@ -56,6 +56,12 @@ struct TensorOptions {
 };
 
 struct All;
+/// Positions of x(...): `newaxis` is an axis of extent 1 that x does not have, `ellipsis` all axes that the other
+/// positions leave over.
+struct NewAxis {};
+struct Ellipsis {};
+inline constexpr NewAxis newaxis{};
+inline constexpr Ellipsis ellipsis{};
 
 /// Part of an axis: from `start` up to but not including `stop`, each `step`-th. Negative bounds count from the end; a
 /// negative step runs backwards. Bounds that are not given are the ends: slice({}, {}, -1) is a whole axis, backwards.
@@ -68,10 +74,10 @@ constexpr Slice slice(Optional<Dim> start, Optional<Dim> stop = {}, std::int64_t
 }
 
 /// One position of x(...): everything, a part, one index (drops the axis), or an integer tensor (gathers along the
-/// axis; one of rank 0, or a Scalar, is an index that is known at run time). Negative ones count from the end. Knows
-/// where it was written, for errors.
+/// axis; one of rank 0, or a Scalar, is an index that is known at run time), an axis that is added, or what is left
+/// over. Negative ones count from the end. Knows where it was written, for errors.
 struct Index {
-  enum class Kind : std::uint8_t { none, all, slice, position, gather };
+  enum class Kind : std::uint8_t { none, all, slice, position, gather, new_axis, left_over };
   Kind kind = Kind::none;  // none: a position that was not given
   Slice part;
   Dim position;
@@ -79,6 +85,8 @@ struct Index {
   Location where;
   Index() = default;
   Index(const All&, Location at = std::source_location::current()) : kind(Kind::all), where(at) {}
+  Index(NewAxis, Location at = std::source_location::current()) : kind(Kind::new_axis), where(at) {}
+  Index(Ellipsis, Location at = std::source_location::current()) : kind(Kind::left_over), where(at) {}
   Index(Slice s, Location at = std::source_location::current()) : kind(Kind::slice), part(s), where(at) {}
   Index(Dim i, Location at = std::source_location::current()) : kind(Kind::position), position(i), where(at) {}
   template <std::integral I>
@@ -249,6 +257,8 @@ class TensorMethods {
   int rank() const;
   Dim numel() const;
   Scalar item(Location where = std::source_location::current()) const;
+  template <Element T>
+  T item(Location where = std::source_location::current()) const;
   Tensor sum(Axes axes = {}, Keep keep = Keep::no, Location where = std::source_location::current()) const;
   Tensor mean(Axes axes = {}, Keep keep = Keep::no, Location where = std::source_location::current()) const;
   Tensor t(Location where = std::source_location::current()) const;

@@ -12,6 +12,8 @@
 #include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 SINTER_NAMESPACE_BEGIN
@@ -75,12 +77,37 @@ struct TensorsOf {
 template <class T>
 concept Evaluated = TensorLike<T> || jit::jit_detail::ListOfTensors<T> || jit::jit_detail::HoldsTensors<T>;
 
-/// Runs whatever the tensors of a struct, tuple or container need, all at once: `eval(step(state));`.
-template <jit::jit_detail::HoldsTensors T>
-void eval(const T& object, Location where = std::source_location::current()) {
-  jit::jit_detail::TensorsOf tensors;
-  tensors.add(object, where);
-  eval(std::span<const Tensor>(tensors.list), where);
+/// A value that is computed now, handed on: `Tensor y = eval(sum(x));`.
+template <std::same_as<Tensor> T>  // no conversions: what is no Tensor is an In
+const T& eval(const T& value, Location where = std::source_location::current()) {
+  eval(In(value, where));
+  return value;
+}
+template <std::same_as<Tensor> T>
+T eval(T&& value, Location where = std::source_location::current()) {
+  eval(In(std::as_const(value), where));
+  return std::move(value);
+}
+
+/// Runs whatever the tensors of a struct, tuple or container need, all at once, and hands it on: `eval(step(state));`.
+template <class T>
+  requires(jit::jit_detail::HoldsTensors<T> || jit::jit_detail::ListOfTensors<T>)
+const T& eval(const T& object, Location where = std::source_location::current()) {
+  if constexpr (jit::jit_detail::ListOfTensors<T>) {
+    eval(std::span<const Tensor>(object), where);
+  } else {
+    jit::jit_detail::TensorsOf tensors;
+    tensors.add(object, where);
+    eval(std::span<const Tensor>(tensors.list), where);
+  }
+  return object;
+}
+template <class T>
+  requires(!std::is_lvalue_reference_v<T> && !std::is_const_v<T> &&
+           (jit::jit_detail::HoldsTensors<T> || jit::jit_detail::ListOfTensors<T>))
+T eval(T&& object, Location where = std::source_location::current()) {
+  eval(std::as_const(object), where);
+  return std::forward<T>(object);
 }
 
 /// Of several values: `eval(position, velocity);`. A list, `eval({a, b, c, d, e})`, takes any number of Tensors.
