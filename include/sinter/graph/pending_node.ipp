@@ -245,17 +245,6 @@ SINTER_DECL void check_takes_f8(const OpInfo& op, DType operand, const Attrs& at
                    "cast it to compute: cast(x, DType::f32), and cast the result back");
 }
 
-namespace graph_detail {
-/// An op's own rule may refuse f16 and bf16, which kernels compute in f32: a graph that has casts no longer shows them.
-inline void check_by_own_rule(const OpInfo& op, std::size_t operands, DType dtype, const Attrs& attrs, Location where) {
-  Type type;
-  type.dtype = dtype;
-  const SmallVector<Type, 4> in(operands, type);
-  TypeList out;
-  op.infer(InferArgs{in, attrs, op.name, where}, out);
-}
-}  // namespace graph_detail
-
 SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dtypes,
                                     std::span<const PromotionRank> ranks, const Attrs& attrs, Location where) {
   const std::size_t first = op.dtypes == DTypeRule::select ? 1 : 0;
@@ -276,8 +265,12 @@ SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dty
     }
     case DTypeRule::compare: return DType::bool_;
     case DTypeRule::floating:
-      result = is_differentiable(result) ? result : DType::f32;
-      if (SINTER_UNLIKELY(is_half(result))) graph_detail::check_by_own_rule(op, dtypes.size(), result, attrs, where);
+      if (!is_differentiable(result)) return DType::f32;
+      if (SINTER_UNLIKELY(is_half(result))) {  // computed in f32, which an op's own rule may refuse
+        const SmallVector<Type, 4> in(dtypes.size(), Type{result, {}, {}});
+        TypeList out;
+        op.infer(InferArgs{in, attrs, op.name, where}, out);
+      }
       return result;
     case DTypeRule::logical:
       if (is_differentiable(result))
