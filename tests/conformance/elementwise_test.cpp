@@ -300,6 +300,19 @@ TEST_CASE("kinds of numbers") {
   CHECK(to_vector<bool>(isfinite(tensor({true, false}))) == std::vector<bool>{true, true});
 }
 
+TEST_CASE("nextafter refuses f16 and bf16, which kernels compute in f32") {
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = cast(tensor({1.f, 2.f}), dtype), up = full({2}, 5, {.dtype = dtype});
+    CHECK_THROWS_AS(Tensor(nextafter(x, up)), DTypeError);
+    CHECK_THROWS_AS(Tensor(nextafter(x * 2, up)), DTypeError);
+    CHECK_THROWS_AS(Tensor(nextafter(x, 5)), DTypeError);
+    const auto compiled = jit::compile([](Tensor a, Tensor b) { return Tensor(nextafter(a, b)); });
+    CHECK_THROWS_AS(compiled(x, up), DTypeError);
+    const Tensor wide = nextafter(x, full({2}, 5.f));  // computed in f32, and f32
+    CHECK(to_vector<float>(wide) == std::vector<float>{std::nextafter(1.f, 5.f), std::nextafter(2.f, 5.f)});
+  }
+}
+
 TEST_CASE("exponents, neighbours and bits of floating numbers") {
   const std::vector<double> x{0.0, -0.0, 1, -1.5, 1e300, 5e-324, 2.2250738585072014e-308, -1e-310, INFINITY, NAN};
   for (const Mode& mode : modes()) {

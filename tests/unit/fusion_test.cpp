@@ -576,3 +576,21 @@ TEST_CASE("a product that its epilogue does not need leaves a pointwise kernel",
     }
   }
 }
+
+TEST_CASE("fusion: two prologues of a product, of which one would cut the axis that it sums over") {
+  // Both read the axis of 8 as 4 by 2; the first merges again, the second has gaps.
+  PrologueBackend prologues;
+  for (const char* text :
+       {"graph(%w: f64[4, 2, 3], %a: f32[s0, 4]) {\n  %h = reshape(cast(%w) {dtype=f32}) {shape=[8, 3]}\n"
+        "  %l = reshape(abs(slice(%a) {starts=[0, 0], ends=[4, 2], steps=[1, 1]})) {shape=[1, 8]}\n"
+        "  return matmul(%l, %h)\n}",
+        "graph(%w: f64[4, 2, 3], %a: f32[s0, 4]) {\n"
+        "  %l = reshape(abs(slice(%a) {starts=[0, 0], ends=[4, 2], steps=[1, 1]})) {shape=[1, 8]}\n"
+        "  %h = reshape(cast(%w) {dtype=f32}) {shape=[8, 3]}\n  return matmul(%l, %h)\n}"}) {
+    INFO(text);
+    const Graph graph = parse_graph(text);
+    const auto plan = build_plan(run_pipeline(graph), fused({&prologues}));
+    CHECK(kinds(*plan) == "pointwise contraction");
+    CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{5})) == "");
+  }
+}

@@ -264,7 +264,14 @@ SINTER_DECL DType elementwise_dtype(const OpInfo& op, std::span<const DType> dty
       return all_numbers && ranks[0] != PromotionRank::number && is_floating(result) ? DType::f32 : result;
     }
     case DTypeRule::compare: return DType::bool_;
-    case DTypeRule::floating: return is_differentiable(result) ? result : DType::f32;
+    case DTypeRule::floating:
+      if (!is_differentiable(result)) return DType::f32;
+      if (SINTER_UNLIKELY(is_half(result))) {  // computed in f32, which an op's own rule may refuse
+        const SmallVector<Type, 4> in(dtypes.size(), Type{result, {}, {}});
+        TypeList out;
+        op.infer(InferArgs{in, attrs, op.name, where}, out);
+      }
+      return result;
     case DTypeRule::logical:
       if (is_differentiable(result))
         throw DTypeError(op.name,

@@ -98,6 +98,7 @@ class Fuser {
   Fusion result_;
   std::vector<std::int32_t> visited_;  // per group: the search that saw it last
   std::int32_t search_ = 0;
+  std::vector<Space> whole_;           // per group, of products: before any prologue
   std::vector<std::int32_t> horizon_;  // per group: the last node of it and of all that it depends on
   mutable std::vector<std::pair<const OpInfo*, int>> sizes_;
 };

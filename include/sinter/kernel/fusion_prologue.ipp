@@ -116,8 +116,8 @@ SINTER_DECL bool Fuser::add_flat_reads(FusionGroup& group, int node, IndexMap ma
   return true;
 }
 
-/// Do all reads walk each axis that was whole before as one axis still? Else the tiles of the product would become
-/// slivers.
+/// Do all reads walk each axis that was whole before any prologue as one axis still? Else a sum would run along two
+/// axes, which no product does, or its tiles would become slivers.
 SINTER_DECL bool Fuser::reads_merge(const Space& before, FusionGroup& group) const {
   std::vector<AxisIndex> flats;
   bool is_told = true;
@@ -172,13 +172,13 @@ SINTER_DECL bool Fuser::absorb(int home) {
   SmallVector<std::int32_t, 16> marked;
   for (std::int32_t node : prologue.inner)
     if (!nodes_[node].is_inlined) nodes_[node].is_inlined = true, marked.push_back(node);
-  std::vector<Space> spaces;  // looking may split axes
+  std::vector<Space> spaces;  // looking may split axes, also those that another prologue split before: it merged them
   bool fits_all = true;
   for (std::int32_t id : prologue.readers) {
     spaces.push_back(group(id).space);
     fits_all = fits_all && fits(group(id));
     for (std::int32_t value : prologue.values) fits_all = fits_all && recompute_is_readable(value, group(id));
-    fits_all = fits_all && (group(id).contraction < 0 || reads_merge(spaces.back(), group(id)));
+    fits_all = fits_all && (group(id).contraction < 0 || reads_merge(whole_[as_index(id)], group(id)));
   }
   if (fits_all) {
     drop_unused(prologue.inner);
@@ -191,6 +191,7 @@ SINTER_DECL bool Fuser::absorb(int home) {
 
 SINTER_DECL void Fuser::absorb_prologues() {
   if (options_.limits.front().prologue_operations == 0) return;
+  for (const FusionGroup& it : result_.groups) whole_.push_back(it.contraction < 0 ? Space() : it.space);
   for (std::size_t id = 0; id < result_.groups.size(); ++id) absorb(static_cast<int>(id));
 }
 

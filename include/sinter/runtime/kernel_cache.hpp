@@ -28,7 +28,8 @@ std::shared_ptr<const Executable> compiled_kernel(Backend& backend, const Kernel
 KernelCacheStats kernel_cache_stats();
 /// Drops the cache's references; plans keep theirs.
 void clear_kernel_cache();
-/// Bytes of code above which the least recently used entries are dropped. Default 256 MiB.
-void set_kernel_cache_limit(std::int64_t code_bytes);
+/// Bytes of code, and of what each entry holds beside it (6 KiB), above which the least recently used entries are
+/// dropped. Default 256 MiB.
+void set_kernel_cache_limit(std::int64_t bytes);
 
 SINTER_NAMESPACE_END

@@ -71,6 +71,8 @@ class KernelCache {
   }
 
  private:
+  /// What an entry holds beside its code, measured of small pointwise kernels: the kernel, its tables and keys.
+  static constexpr std::int64_t bytes_of_entry = 6 << 10;
   using Table = std::unordered_multimap<Hash128, std::shared_ptr<CachedKernel>, Hash128Hash>;
 
   std::shared_ptr<CachedKernel> find_locked(const Hash128& hash, const Kernel& kernel, const Schedule& schedule,
@@ -116,15 +118,18 @@ class KernelCache {
     misses_.fetch_add(1, std::memory_order_relaxed);
     compile_nanoseconds_.fetch_add(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count(),
                                    std::memory_order_relaxed);
-    if (!entry.executable) return;
     std::unique_lock lock(mutex_);
-    code_bytes_ += static_cast<std::int64_t>(entry.executable->code_bytes());
+    if (entry.executable) code_bytes_ += static_cast<std::int64_t>(entry.executable->code_bytes());
     evict();
   }
 
+  /// Programs that put numbers of their data into functions compile small kernels without end, whose code is the least
+  /// that they hold.
+  std::int64_t held_bytes() const { return code_bytes_ + static_cast<std::int64_t>(table_.size()) * bytes_of_entry; }
+
   /// Down to three quarters of the limit, oldest use first. The caller holds the table's lock.
   void evict() {
-    if (code_bytes_ <= limit_) return;
+    if (held_bytes() <= limit_) return;
     std::vector<std::pair<std::uint64_t, Table::iterator>>
         idle;  // by their last use, which callers may change meanwhile
     for (auto it = table_.begin(); it != table_.end(); ++it)
@@ -133,7 +138,7 @@ class KernelCache {
                           it);  // else a compilation uses it; its code is not counted yet
     std::sort(idle.begin(), idle.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
     for (const auto& [last_use, entry] : idle) {
-      if (code_bytes_ <= limit_ / 4 * 3) return;
+      if (held_bytes() <= limit_ / 4 * 3) return;
       if (entry->second->executable) code_bytes_ -= static_cast<std::int64_t>(entry->second->executable->code_bytes());
       table_.erase(entry);
       ++evictions_;
