@@ -82,6 +82,7 @@
 #endif
 #ifdef SINTER_IMPLEMENTATION_BACKENDS
 #include <sinter/src_cuda.hpp>
+#include <sinter/src_cuda_source.hpp>
 #include <sinter/src_reference.hpp>
 #include <sinter/src_x86.hpp>
 #endif
