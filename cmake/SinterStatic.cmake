@@ -16,4 +16,10 @@ function(sinter_static_library target)
     target_link_options(${target} INTERFACE
       "$<$<AND:$<PLATFORM_ID:Linux>,$<NOT:$<BOOL:$<TARGET_PROPERTY:SINTER_KEEP_SECTIONS>>>>:LINKER:--gc-sections>")
   endif()
+  # What runs once for a kernel, a file or a reader, and waits for another compiler, a disk or a person: made small.
+  get_target_property(sources ${target} SOURCES)
+  list(FILTER sources INCLUDE REGEX "/(cuda_source|debug|observe|onnx)\\.cpp$")
+  if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
+    set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
+  endif()
 endfunction()

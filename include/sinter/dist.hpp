@@ -1,5 +1,5 @@
-// Programs of several ranks: collectives, meshes, data parallel training, work divided over workers. In the header-only
-// library and the single header these names come with sinter.hpp.
+// Programs of several ranks: collectives, meshes, data parallel training, work divided over workers. In the single
+// header these names come with sinter.hpp.
 #pragma once
 
 #include <sinter/dist/batch_norm.hpp>
@@ -11,3 +11,7 @@
 #include <sinter/dist/shard_map.hpp>
 #include <sinter/dist/world.hpp>
 #include <sinter/sinter.hpp>
+
+#ifndef SINTER_SEPARATE_COMPILATION
+#include <sinter/src_dist.hpp>
+#endif

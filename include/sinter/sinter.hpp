@@ -83,15 +83,19 @@
 #endif
 #ifdef SINTER_IMPLEMENTATION_BACKENDS
 #include <sinter/src_cuda.hpp>
+#include <sinter/src_cuda_source.hpp>
 #include <sinter/src_reference.hpp>
 #include <sinter/src_x86.hpp>
 #endif
 #ifdef SINTER_IMPLEMENTATION_JIT
-#include <sinter/src_dist.hpp>
 #include <sinter/src_debug.hpp>
 #include <sinter/src_io.hpp>
 #include <sinter/src_jit.hpp>
 #include <sinter/src_observe.hpp>
-#include <sinter/src_onnx.hpp>
 #include <sinter/src_solvers.hpp>
+// Whose names have headers of their own: header-only, those bring the definitions, which other files do not compile.
+#ifdef SINTER_SEPARATE_COMPILATION
+#include <sinter/src_dist.hpp>
+#include <sinter/src_onnx.hpp>
+#endif
 #endif

@@ -8,8 +8,9 @@
 
 #include <sinter/src_core.hpp>
 #include <sinter/src_cuda.hpp>
-#include <sinter/src_dist.hpp>
+#include <sinter/src_cuda_source.hpp>
 #include <sinter/src_debug.hpp>
+#include <sinter/src_dist.hpp>
 #include <sinter/src_expr.hpp>
 #include <sinter/src_fft.hpp>
 #include <sinter/src_io.hpp>

@@ -28,6 +28,7 @@
 #include <sinter/ops/linalg_vals.ipp>
 #include <sinter/ops/loss.ipp>
 #include <sinter/ops/matmul.ipp>
+#include <sinter/ops/op.ipp>
 #include <sinter/ops/order.ipp>
 #include <sinter/ops/quantized.ipp>
 #include <sinter/ops/random.ipp>

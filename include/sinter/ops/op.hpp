@@ -105,6 +105,14 @@ void infer_elementwise(const OpInfo& op, const InferArgs& args, TypeList& out);
 Batched batch_elementwise(const BatchArgs& args);
 /// The same op with attrs.axes of its one batched operand counted past the batch.
 Batched batch_along_axes(const BatchArgs& args);
+
+// What functions in OpInfos do around those of an op. There are hundreds, so this is no part of each. Defined in
+// ops/op.ipp.
+void add_type(TypeList& types, Type type);
+void add_gradients(ValList& grads, std::span<const Val> more);
+void add_batched(BatchedList& results, const Batched& result);
+void add_batched_elementwise(const BatchArgs& args, BatchedList& results);
+void add_batched_along_axes(const BatchArgs& args, BatchedList& results);
 }  // namespace ops_detail
 
 /// The complete OpInfo of an op, from its struct. Members it may have:
@@ -136,7 +144,7 @@ constexpr OpInfo describe() {
   if constexpr (requires(const InferArgs& a) {
                   { Op::infer(a) } -> std::same_as<Type>;
                 })
-    info.infer = [](const InferArgs& args, TypeList& out) { out.push_back(Op::infer(args)); };
+    info.infer = [](const InferArgs& args, TypeList& out) { ops_detail::add_type(out, Op::infer(args)); };
   else if constexpr (requires(const InferArgs& a, TypeList& out) { Op::infer(a, out); })
     info.infer = [](const InferArgs& args, TypeList& out) { Op::infer(args, out); };
   else info.infer = [](const InferArgs& args, TypeList& out) { ops_detail::infer_elementwise(Op::info, args, out); };
@@ -146,21 +154,13 @@ constexpr OpInfo describe() {
     };
   if constexpr (requires { &Op::fold; }) info.fold = &Op::fold;
   if constexpr (requires { &Op::vjp; })
-    info.vjp = [](const VjpArgs& args, ValList& grads) {
-      for (Val g : Op::vjp(args)) grads.push_back(g);
-    };
+    info.vjp = [](const VjpArgs& args, ValList& grads) { ops_detail::add_gradients(grads, Op::vjp(args)); };
   if constexpr (requires { &Op::decompose; }) info.decompose = &Op::decompose;
   if constexpr (requires(const BatchArgs& a, BatchedList& r) { Op::batch(a, r); }) info.batch = &Op::batch;
   else if constexpr (requires { &Op::batch; })
-    info.batch = [](const BatchArgs& args, BatchedList& results) { results.push_back(Op::batch(args)); };
-  else if constexpr (Op::info.kind == OpKind::elementwise)
-    info.batch = [](const BatchArgs& args, BatchedList& results) {
-      results.push_back(ops_detail::batch_elementwise(args));
-    };
-  else if constexpr (Op::info.kind == OpKind::reduction)
-    info.batch = [](const BatchArgs& args, BatchedList& results) {
-      results.push_back(ops_detail::batch_along_axes(args));
-    };
+    info.batch = [](const BatchArgs& args, BatchedList& results) { ops_detail::add_batched(results, Op::batch(args)); };
+  else if constexpr (Op::info.kind == OpKind::elementwise) info.batch = &ops_detail::add_batched_elementwise;
+  else if constexpr (Op::info.kind == OpKind::reduction) info.batch = &ops_detail::add_batched_along_axes;
   if constexpr (requires { &Op::run_on_host; }) info.run_on_host = &Op::run_on_host;
   if constexpr (requires { &Op::prepare_on_host; }) info.prepare_on_host = &Op::prepare_on_host;
   if constexpr (requires { &Op::refuse; }) info.refuse = &Op::refuse;
