@@ -30,3 +30,4 @@
 #include <sinter/kernel/lowering_axes.ipp>
 #include <sinter/kernel/memory_plan.ipp>
 #include <sinter/kernel/schedule.ipp>
+#include <sinter/kernel/unrolled.ipp>

@@ -49,6 +49,7 @@
 #include <sinter/backend/x86/nest/gathers.ipp>
 #include <sinter/backend/x86/nest/generator.ipp>
 #include <sinter/backend/x86/nest/guarded.ipp>
+#include <sinter/backend/x86/nest/interleaved.ipp>
 #include <sinter/backend/x86/nest/loop.ipp>
 #include <sinter/backend/x86/nest/narrow_memory.ipp>
 #include <sinter/backend/x86/nest/pairs.ipp>

@@ -224,6 +224,8 @@ const Row rows[] = {
     {Op::vpermilpd, "v v i|v m i", all_lengths, true},
     {Op::vpermps, binary_4, wide_lengths, true},
     {Op::vpermpd, binary_8, wide_lengths, true},
+    {Op::vpermt2ps, binary_4, all_lengths, true},
+    {Op::vpermt2pd, binary_8, all_lengths, true},
     {Op::vpermq, "v v i|v m i", wide_lengths, true},
     {Op::vpternlogd, "v v v i|v v m i|v v m4 i", all_lengths, true},
     {Op::vpternlogq, "v v v i|v v m i|v v m8 i", all_lengths, true},

@@ -8,6 +8,8 @@
 #include <sinter/ops/leaf.hpp>
 #include <sinter/ops/view.hpp>
 
+#include <algorithm>
+
 SINTER_NAMESPACE_BEGIN
 namespace ops {
 
@@ -106,12 +108,51 @@ SINTER_DECL Type Concat::infer(const InferArgs& args) {
   return ops_detail::with_shape(args, out);
 }
 
+namespace join_detail {
+
+/// Is the value computed element by element, or there already?
+inline bool is_made_by_element(Val x) {
+  Value value = x.value;
+  while (x.builder->node(value).op->kind == OpKind::view) value = x.builder->node(value).inputs[0];
+  const OpKind kind = x.builder->node(value).op->kind;
+  return kind == OpKind::elementwise || kind == OpKind::leaf;
+}
+
+/// A few columns of numbers, each made element by element, for many rows.
+inline bool are_few_columns(std::span<const Val> parts, int axis) {
+  constexpr std::size_t most_columns = 4;
+  constexpr std::int64_t least_rows = 32;
+  const Shape shape = parts[0].shape();
+  const DType dtype = parts[0].dtype();
+  const bool is_plain = dtype == DType::f32 || dtype == DType::f64 || dtype == DType::i32 || dtype == DType::i64;
+  if (!is_plain || parts.size() > most_columns || shape.rank() < 2 || axis != shape.rank() - 1) return false;
+  std::int64_t rows = 1;
+  for (int a = 0; a < axis; ++a)
+    if (shape[a].is_static()) rows *= shape[a].value();
+    else rows = std::max(rows, least_rows);
+  return rows >= least_rows && std::all_of(parts.begin(), parts.end(), [&](const Val& part) {
+           return part.shape()[axis] == Dim(1) && is_made_by_element(part);
+         });
+}
+
+/// Each element is chosen by the number of its column, so that one walk makes and stores all of them.
+inline Val joined_columns(std::span<const Val> parts, const Shape& whole, int axis) {
+  const Val column = iota(parts[0], whole, axis, DType::i64);
+  Val out = expand(parts.back(), whole);
+  for (std::size_t k = parts.size() - 1; k-- > 0;)
+    out = where(eq(column, integer_number(column, static_cast<std::int64_t>(k))), expand(parts[k], whole), out);
+  return out;
+}
+
+}  // namespace join_detail
+
 SINTER_DECL Val Concat::decompose(const DecomposeArgs& args) {
   const Val first = args.in[0];
   if (args.in.size() == 1) return first;
   const int axis = normalise_axis(static_cast<int>(args.attrs.axes[0]), first.rank(), "concat", args.where);
   Shape whole = first.shape();
   for (const Val& part : args.in.subspan(1)) whole.set(axis, whole[axis] + part.shape()[axis]);
+  if (join_detail::are_few_columns(args.in, axis)) return join_detail::joined_columns(args.in, whole, axis);
   const DType dtype = first.dtype();
   Val out{first.builder,
           first.builder->add(op_info<Empty>, {}, Attrs{.shape = whole, .dtype = dtype, .has_dtype = true}, args.where),

@@ -208,6 +208,8 @@ inline const Encoding& encoding_of(Op op) {
       {F::rm, 0x05, 0x00, P::p66, M::x0F3A, W::w0, W::w1},                     // vpermilpd
       {F::rvm, 0x16, 0x00, P::p66, M::x0F38, W::w0, W::w0, U::full, 4},        // vpermps
       {F::rvm, 0x16, 0x00, P::p66, M::x0F38, W::no, W::w1, U::full, 8},        // vpermpd
+      {F::rvm, 0x7F, 0x00, P::p66, M::x0F38, W::no, W::w0, U::full, 4},        // vpermt2ps
+      {F::rvm, 0x7F, 0x00, P::p66, M::x0F38, W::no, W::w1, U::full, 8},        // vpermt2pd
       {F::rm, 0x00, 0x00, P::p66, M::x0F3A, W::w1, W::w1},                     // vpermq
       {F::rvm, 0x0C, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::full, 16},       // vblendps
       {F::rvm, 0x0D, 0x00, P::p66, M::x0F3A, W::w0, W::no, U::full, 16},       // vblendpd

@@ -158,6 +158,8 @@ inline aj::InstId asmjit_id(Op op) {
                                        I::kIdVpermilpd,
                                        I::kIdVpermps,
                                        I::kIdVpermpd,
+                                       I::kIdVpermt2ps,
+                                       I::kIdVpermt2pd,
                                        I::kIdVpermq,
                                        I::kIdVblendps,
                                        I::kIdVblendpd,

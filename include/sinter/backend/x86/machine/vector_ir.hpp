@@ -163,6 +163,8 @@ enum class Op : std::uint8_t {
   vpermilpd,
   vpermps,
   vpermpd,
+  vpermt2ps,
+  vpermt2pd,
   vpermq,
   vblendps,
   vblendpd,

@@ -47,6 +47,8 @@ class LoopBody {
   void advance_pointers(bool far);
   /// After a whole walk of the near axis: back to its start.
   void rewind_near();
+  /// What follows is at another point than what was before.
+  void start_step() { loaded_.clear(); }
 
   /// Instructions above the innermost loops: each for all rows or vectors that are done side by side.
   void emit_outside(std::span<const InstId> list, std::span<const Lane0> lanes);
@@ -93,6 +95,19 @@ class LoopBody {
     Gpr reg = Gpr::none;
     int slot = 0;
   };
+  /// What a step has loaded of a group of accesses, by place, and where the code stood then.
+  struct LoadedStep {
+    std::int16_t group = 0;
+    int copy = 0, row = 0, column_offset = 0;
+    std::vector<VReg> parts;
+    std::uint32_t position = 0;
+  };
+  /// What is to be stored of a group once all of it is there.
+  struct WaitingStep {
+    std::int16_t group = 0;
+    int copy = 0;
+    std::vector<VReg> parts;
+  };
   const Kernel& kernel() const { return nest_.kernel(); }
   DType dtype_of_access(std::size_t access) const { return kernel().operands[kernel().accesses[access].operand].dtype; }
   StrideClass stride_class(std::size_t access, int axis) const {
@@ -123,6 +138,17 @@ class LoopBody {
   VReg out_of_range(VReg x, VReg limit);
   VReg divide(VReg x, VReg by, const Divisor& divisor, const Tail& tail);
   VReg emit_load(InstId i, const Lane0& lane);
+  // interleaved.ipp
+  bool is_straight_since(std::uint32_t position);
+  void load_element_count(const Interleaved::Group& group, const Tail& tail);
+  std::vector<VReg> element_masks(const Interleaved::Group& group, std::uint64_t elements, const Tail& tail);
+  std::uint64_t elements_of_step(const Interleaved::Group& group) const;
+  void copy_elements_of_step(int size, int frame, bool to_frame);
+  std::vector<VReg> load_step(const Interleaved::Group& group, const Lane0& lane);
+  VReg load_interleaved(std::size_t access, const Lane0& lane);
+  void store_interleaved(std::size_t access, const Lane0& lane, VReg value);
+  void store_step(const Interleaved::Group& group, const Lane0& lane, std::span<const VReg> parts);
+  // body.ipp
   VReg emit_usual(InstId i, const Lane0& lane);
   VReg load_where(const Inst& inst, const Lane0& lane, VReg holds, VReg fill);
   VReg emit_guarded_load(InstId i, const Lane0& lane);
@@ -158,7 +184,9 @@ class LoopBody {
   std::vector<VReg> values_;
   std::vector<Pointer> pointers_;  // of each row: accesses, then tiles
   std::vector<Chosen> chosen_;
-  std::vector<Divisor> divisors_;       // of the current pass
+  std::vector<Divisor> divisors_;  // of the current pass
+  std::vector<LoadedStep> loaded_;
+  std::vector<WaitingStep> waiting_;
   std::vector<int> displacement_slot_;  // per instruction: gathers with a scalar index
 };
 

@@ -213,6 +213,7 @@ SINTER_DECL VReg LoopBody::emit_load(InstId i, const Lane0& lane) {
   if (is_gather && nest_.place(inst.args[0]).is_vector)
     return gather(inst.access, lane, value(inst.args[0], lane.copy), kernel().body[inst.args[0]].dtype);
   if (is_gather && !nest_.is_checked[i]) check_index(i);
+  if (!is_gather && nest_.interleaved.has(inst.access)) return load_interleaved(inst.access, lane);
   const StrideClass stride = stride_class(inst.access, nest_.nest.vector_axis);
   const DType in_memory = dtype_of_access(inst.access);
   if (!is_gather && is_whole_backward(inst.access, in_memory, lane))
@@ -439,6 +440,7 @@ SINTER_DECL void LoopBody::store_by_element(std::size_t access, const Lane0& lan
 SINTER_DECL void LoopBody::store_inner(const Store& store, const Lane0& lane) {
   const DType dtype = dtype_of_access(store.access);
   const VReg v = value(store.value, lane.copy);
+  if (nest_.interleaved.has(store.access)) return store_interleaved(store.access, lane, v);
   const StrideClass stride = stride_class(store.access, nest_.nest.vector_axis);
   if (is_whole_backward(store.access, dtype, lane) && !is_narrow(store.value))
     return b_.store(dtype, backward_address(store.access, lane), b_.reverse(lane_of(dtype), v), {});

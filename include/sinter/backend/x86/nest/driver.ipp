@@ -2,6 +2,7 @@
 // parallel axes by shifting bases, cuts work into tasks, and runs the blocks of long rows in parallel.
 #pragma once
 
+#include <sinter/backend/x86/nest/interleaved.hpp>
 #include <sinter/backend/x86/nest/loop.hpp>
 #include <sinter/backend/x86/nest/loop.ipp>
 #include <sinter/backend/x86/nest/prepare.hpp>
@@ -14,6 +15,7 @@
 #include <sinter/kernel/loop_nest/binding.hpp>
 #include <sinter/kernel/loop_nest/builder.hpp>
 #include <sinter/kernel/loop_nest/interpreter.hpp>
+#include <sinter/kernel/unrolled.hpp>
 
 #include <sinter/base/error.hpp>
 #include <sinter/base/threads.hpp>
@@ -318,8 +320,16 @@ class LoopLaunch final : public Launch {
 class LoopExecutable final : public Executable {
  public:
   LoopExecutable(std::shared_ptr<const LoopCode> code, const Kernel& kernel, const Schedule& schedule, Isa isa)
-      : code_(std::move(code)), shape_(std::make_shared<LoopShape>(kernel)), schedule_(schedule), isa_(isa) {}
+      : code_(std::move(code)), shape_(std::make_shared<LoopShape>(kernel)), schedule_(schedule), isa_(isa) {
+    const auto vector_axis = as_index(kernel.rank() - 1);
+    lies_apart_ = std::any_of(kernel.accesses.begin(), kernel.accesses.end(),
+                              [&](const Access& access) { return access.stride[vector_axis] == StrideClass::any; });
+    may_unroll_ = std::all_of(schedule.steps().begin(), schedule.steps().end(), [](const ScheduleStep& step) {
+      return step.action == ScheduleAction::threads || step.action == ScheduleAction::stream;
+    });
+  }
   std::unique_ptr<Launch> bind(const BoundGeometry& geometry) const override {
+    if (auto launch = bind_interleaved(geometry)) return launch;
     if (const auto plan = plan_tiles(shape_->binder, geometry, code_->nanoseconds_per_element()))
       if (auto code = tile_code(*plan, geometry))
         return make_tiled_launch(std::move(code), shape_->kernel, *plan, geometry, streaming_of(schedule_));
@@ -347,6 +357,75 @@ class LoopExecutable final : public Executable {
     std::call_once(wide_once_, [this] { wide_ = compile_loop(shape_->kernel, schedule_, isa_); });
     return wide_;
   }
+  /// A few points along the last axis are written out, and what alternates in memory moves in whole vectors. Null where
+  /// there is neither, or little to gain.
+  std::unique_ptr<Launch> bind_interleaved(const BoundGeometry& g) const {
+    const auto unrolled = may_unroll_ ? unroll(g) : std::nullopt;
+    if (!unrolled && !lies_apart_) return nullptr;
+    const Kernel& kernel = unrolled ? unrolled->kernel : shape_->kernel;
+    const BoundGeometry& geometry = unrolled ? unrolled->geometry : g;
+    Interleaved interleaved = find_interleaved(kernel, geometry, isa_);
+    if (!unrolled && interleaved.is_empty()) return nullptr;
+    if (apart(kernel, geometry, interleaved) > (unrolled ? 1 : 0)) return nullptr;
+    const InterleavedCode* known = interleaved_code(kernel, std::move(interleaved), fits_narrow_index(g));
+    if (known == nullptr || known->code == nullptr) return nullptr;
+    return std::make_unique<LoopLaunch>(known->code, known->shape, geometry, streaming_of(schedule_));
+  }
+
+  /// One short axis, or two, the other axes being longer; what joins the last axis is not short.
+  std::optional<UnrolledKernel> unroll(const BoundGeometry& g) const {
+    const Kernel& kernel = shape_->kernel;
+    const std::int64_t points = g.extent[as_index(kernel.rank() - 1)];
+    if (points < 2 || points > most_unrolled_points || shape_->binder.bind(g, {}).columns != points)
+      return std::nullopt;
+    std::optional<UnrolledKernel> once = unroll_last_axis(kernel, g, max_accesses);
+    if (!once) return std::nullopt;
+    const std::int64_t next = NestBinder(once->kernel).bind(once->geometry, {}).columns;
+    if (next > most_unrolled_points) return once;
+    if (next * points <= most_unrolled_together) {
+      std::optional<UnrolledKernel> twice = unroll_last_axis(once->kernel, once->geometry, max_accesses);
+      if (twice && NestBinder(twice->kernel).bind(twice->geometry, {}).columns > next) return twice;
+    }
+    return next >= 4 ? std::move(once) : std::nullopt;
+  }
+
+  /// Accesses that would be picked up element by element.
+  static int apart(const Kernel& kernel, const BoundGeometry& g, const Interleaved& interleaved) {
+    const auto vector_axis = as_index(kernel.rank() - 1);
+    std::vector<char> is_gathered(kernel.accesses.size());
+    for (const Inst& inst : kernel.body)
+      if (inst.prim == Prim::gather) is_gathered[inst.access] = 1;
+    int count = 0;
+    for (std::size_t i = 0; i < kernel.accesses.size(); ++i) {
+      const std::int64_t stride = g.accesses[i].stride[vector_axis];
+      count += kernel.accesses[i].stride[vector_axis] >= StrideClass::any && stride != 0 && !interleaved.has(i) &&
+               is_gathered[i] == 0;
+    }
+    return count;
+  }
+
+  struct InterleavedCode {
+    Interleaved interleaved;
+    bool has_narrow_index = false;
+    std::shared_ptr<const LoopShape> shape;
+    std::shared_ptr<const LoopCode> code;
+  };
+  /// The code, made when such numbers are first met; null where there have been too many kinds of them.
+  const InterleavedCode* interleaved_code(const Kernel& kernel, Interleaved interleaved, bool is_narrow) const {
+    constexpr std::size_t most_kinds = 16;
+    const ForkSection section;
+    const std::lock_guard lock(tile_mutex_);
+    for (const auto& known : interleaved_codes_)
+      if (known->has_narrow_index == is_narrow && known->interleaved == interleaved && known->shape->kernel == kernel)
+        return known.get();
+    if (interleaved_codes_.size() == most_kinds) return nullptr;
+    const IndexWidth width = is_narrow ? IndexWidth::narrow_if_possible : IndexWidth::wide;
+    auto code = compile_interleaved(kernel, interleaved, schedule_, isa_, width);
+    interleaved_codes_.push_back(std::make_unique<InterleavedCode>(
+        InterleavedCode{std::move(interleaved), is_narrow, std::make_shared<LoopShape>(kernel), std::move(code)}));
+    return interleaved_codes_.back().get();
+  }
+
   /// The code for tiles, made when these accesses are first packed.
   std::shared_ptr<const LoopCode> tile_code(const TilePlan& plan, const BoundGeometry& g) const {
     const bool is_narrow = fits_narrow_index(g);
@@ -368,6 +447,9 @@ class LoopExecutable final : public Executable {
   mutable std::shared_ptr<const LoopCode> wide_;
   mutable std::mutex tile_mutex_;
   mutable std::vector<TileCode> tile_codes_;
+  mutable std::vector<std::unique_ptr<InterleavedCode>> interleaved_codes_;
+  bool lies_apart_ = false;  // an access may have other elements between its neighbours
+  bool may_unroll_ = false;  // the schedule asks for nothing that is about this body
 };
 
 }  // namespace x86_detail

@@ -322,6 +322,7 @@ SINTER_DECL void LoopGenerator::step_of_rows(std::size_t loop, const Lane0& lane
 
 /// One vector of the innermost loop.
 SINTER_DECL void LoopGenerator::vector_step(std::size_t loop, const Lane0& lane) {
+  body_.start_step();
   nest_.for_each_child(loop, [&](std::size_t child) {
     const NestNode& n = node(child);
     if (n.kind == NestNodeKind::compute)

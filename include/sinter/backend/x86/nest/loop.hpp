@@ -4,6 +4,7 @@
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/nest/interleaved.hpp>
 #include <sinter/base/config.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/kernel.hpp>
@@ -105,6 +106,9 @@ Streaming streaming_of(const Schedule& schedule);
 /// indices are for extents that fit i32: see LoopCode::has_narrow_index().
 std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width,
                                              std::string* why_declined = nullptr);
+/// Code for accesses that alternate in memory as `interleaved` says. Null where the generator declines.
+std::shared_ptr<const LoopCode> compile_interleaved(const Kernel& kernel, const Interleaved& interleaved,
+                                                    const Schedule& schedule, Isa isa, IndexWidth width);
 /// With indices of 64 bits.
 std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                              std::string* why_declined = nullptr);

@@ -46,14 +46,33 @@ inline std::string as_comment(std::string_view text) {
 }
 
 /// What the code of a part follows from, together with the build.
-inline std::string loop_key(const Kernel& kernel, const Schedule& schedule, Isa isa, IndexWidth width, LoopPart part) {
-  return KeyWriter{}.add('l').add(isa).add(width).add(part).add(schedule).add(kernel).bytes();
+inline std::string loop_key(const Kernel& kernel, const Interleaved& interleaved, const Schedule& schedule, Isa isa,
+                            IndexWidth width, LoopPart part) {
+  KeyWriter key;
+  key.add('l').add(isa).add(width).add(part).add(schedule).add(kernel);
+  if (interleaved.is_empty()) return std::move(key).bytes();
+  key.add_list(interleaved.groups, [&](const Interleaved::Group& group) {
+    key.add(group.lowest).add(group.pitch).add(group.span).add(group.places).add(group.is_stored);
+  });
+  key.add_list(interleaved.members,
+               [&](const Interleaved::Member& member) { key.add(member.group).add(member.place); });
+  return std::move(key).bytes();
+}
+
+/// Pieces of rows have accesses of their own; they are read one by one.
+inline std::optional<PreparedNest> prepare_interleaved(const Kernel& kernel, const Interleaved& interleaved,
+                                                       const Schedule& schedule, Isa isa, IndexWidth width,
+                                                       std::string& why) {
+  std::optional<PreparedNest> nest = prepare_nest(kernel, schedule, isa, width, why);
+  if (nest && nest->pieces == nullptr) nest->interleaved = interleaved;
+  return nest;
 }
 
 class CompiledLoop final : public LoopCode {
  public:
-  CompiledLoop(const Kernel& kernel, const Schedule& schedule, const PreparedNest& nest, std::string_view key)
-      : kernel_(kernel), schedule_(schedule), isa_(nest.isa) {
+  CompiledLoop(const Kernel& kernel, const Interleaved& interleaved, const Schedule& schedule, const PreparedNest& nest,
+               std::string_view key)
+      : kernel_(kernel), interleaved_(interleaved), schedule_(schedule), isa_(nest.isa) {
     std::vector<std::byte> bytes;
     bytes.reserve(8192);
     const std::size_t whole = generate_part(nest, LoopPart::whole, bytes, nullptr);
@@ -75,8 +94,9 @@ class CompiledLoop final : public LoopCode {
   }
   static constexpr std::size_t stored_numbers = 8;
   /// The same from what was stored.
-  CompiledLoop(const Kernel& kernel, const Schedule& schedule, Isa isa, const StoredCode& stored)
-      : kernel_(kernel), schedule_(schedule), isa_(isa) {
+  CompiledLoop(const Kernel& kernel, const Interleaved& interleaved, const Schedule& schedule, Isa isa,
+               const StoredCode& stored)
+      : kernel_(kernel), interleaved_(interleaved), schedule_(schedule), isa_(isa) {
     short_columns_ = static_cast<int>(stored.number(3));
     has_narrow_index_ = stored.number(4) != 0;
     tiles_ = static_cast<int>(stored.number(5));
@@ -106,7 +126,8 @@ class CompiledLoop final : public LoopCode {
 
   std::string listing() const override {
     std::string code, why;
-    const std::optional<PreparedNest> nest = prepare_nest(kernel_, schedule_, isa_, index_width(), why);
+    const std::optional<PreparedNest> nest =
+        prepare_interleaved(kernel_, interleaved_, schedule_, isa_, index_width(), why);
     if (!nest) return {};
     std::vector<std::byte> bytes;
     generate_part(*nest, LoopPart::whole, bytes, &code);
@@ -134,10 +155,11 @@ class CompiledLoop final : public LoopCode {
   }
   IndexWidth index_width() const { return has_narrow_index_ ? IndexWidth::narrow_if_possible : IndexWidth::wide; }
   std::shared_ptr<const CodeBlock> generate_later(LoopPart part, std::string_view name) const {
-    const std::string key = loop_key(kernel_, schedule_, isa_, index_width(), part);
+    const std::string key = loop_key(kernel_, interleaved_, schedule_, isa_, index_width(), part);
     if (const std::optional<StoredCode> stored = find_stored_code(key, 0)) return publish_code(stored->code(), name);
     std::string why;
-    const std::optional<PreparedNest> nest = prepare_nest(kernel_, schedule_, isa_, index_width(), why);
+    const std::optional<PreparedNest> nest =
+        prepare_interleaved(kernel_, interleaved_, schedule_, isa_, index_width(), why);
     std::vector<std::byte> bytes;
     generate_part(*nest, part, bytes, nullptr);
     store_code(key, {}, bytes);
@@ -180,6 +202,7 @@ class CompiledLoop final : public LoopCode {
   }
 
   Kernel kernel_;
+  Interleaved interleaved_;
   Schedule schedule_;
   Isa isa_;
   std::shared_ptr<const CodeBlock> block_;
@@ -193,20 +216,34 @@ SINTER_DECL Streaming streaming_of(const Schedule& schedule) {
   return !streams ? Streaming::by_size : *streams == 0 ? Streaming::never : Streaming::always;
 }
 
-SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
-                                                         IndexWidth width, std::string* why_declined) {
-  const std::string key = x86_detail::loop_key(kernel, schedule, isa, width, LoopPart::whole);
-  const std::optional<StoredCode> stored = find_stored_code(key, x86_detail::CompiledLoop::stored_numbers);
+namespace x86_detail {
+
+inline std::shared_ptr<const LoopCode> compile_for(const Kernel& kernel, const Interleaved& interleaved,
+                                                   const Schedule& schedule, Isa isa, IndexWidth width,
+                                                   std::string* why_declined) {
+  const std::string key = loop_key(kernel, interleaved, schedule, isa, width, LoopPart::whole);
+  const std::optional<StoredCode> stored = find_stored_code(key, CompiledLoop::stored_numbers);
   const auto is_inside = [&](std::size_t i) { return stored->number(i) < stored->code().size(); };
   if (stored && is_inside(0) && is_inside(1) && is_inside(2))
-    return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, isa, *stored);
+    return std::make_shared<CompiledLoop>(kernel, interleaved, schedule, isa, *stored);
   std::string why;
-  const std::optional<PreparedNest> nest = prepare_nest(kernel, schedule, isa, width, why);
+  const std::optional<PreparedNest> nest = prepare_interleaved(kernel, interleaved, schedule, isa, width, why);
   if (!nest) {
     if (why_declined != nullptr) *why_declined = "x86: " + why;
     return nullptr;
   }
-  return std::make_shared<x86_detail::CompiledLoop>(kernel, schedule, *nest, key);
+  return std::make_shared<CompiledLoop>(kernel, interleaved, schedule, *nest, key);
+}
+
+}  // namespace x86_detail
+
+SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
+                                                         IndexWidth width, std::string* why_declined) {
+  return x86_detail::compile_for(kernel, Interleaved{}, schedule, isa, width, why_declined);
+}
+SINTER_DECL std::shared_ptr<const LoopCode> compile_interleaved(const Kernel& kernel, const Interleaved& interleaved,
+                                                                const Schedule& schedule, Isa isa, IndexWidth width) {
+  return x86_detail::compile_for(kernel, interleaved, schedule, isa, width, nullptr);
 }
 SINTER_DECL std::shared_ptr<const LoopCode> compile_loop(const Kernel& kernel, const Schedule& schedule, Isa isa,
                                                          std::string* why_declined) {

@@ -16,6 +16,7 @@ namespace x86 {
 
 SINTER_DECL void LoopBody::use_pointer(std::size_t access) {
   constexpr Gpr registers[] = {Gpr::r10, Gpr::r11, Gpr::rbx, Gpr::r12, Gpr::r13, Gpr::r14, Gpr::r15};
+  if (nest_.interleaved.has(access)) access = nest_.interleaved.group_of(access).lowest;
   if (pointer(access, 0).kind != Pointer::Kind::none) return;
   for (int row = 0; row < row_count_; ++row) {
     Pointer& p = pointer(access, row);
@@ -130,6 +131,7 @@ SINTER_DECL std::size_t LoopBody::pointer_of_tile(std::size_t tile) const {
 }
 
 SINTER_DECL void LoopBody::reset_pointers() {
+  loaded_.clear();
   for (int row = 0; row < row_count_; ++row)
     for (std::size_t a = 0; a < pointer_count(); ++a)
       if (pointer(a, row).kind != Pointer::Kind::none && (row == 0 || !is_shared(a))) set_pointer(a, row);
@@ -169,6 +171,7 @@ SINTER_DECL void LoopBody::set_pointer(std::size_t access, int row) {
 }
 
 SINTER_DECL void LoopBody::advance_pointers(bool far) {
+  loaded_.clear();
   const int axis = far ? nest_.nest.far_axis : nest_.nest.near_axis;
   const std::size_t which = far ? offsetof(LoopArgs::Pointer, far_stride) : offsetof(LoopArgs::Pointer, reduced_stride);
   for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
@@ -185,6 +188,7 @@ SINTER_DECL void LoopBody::advance_pointers(bool far) {
 }
 
 SINTER_DECL void LoopBody::rewind_near() {
+  loaded_.clear();
   for (std::size_t a = 0; a < kernel().accesses.size(); ++a) {
     const Pointer& p = pointer(a);
     if (p.kind == Pointer::Kind::none || stride_class(a, nest_.nest.near_axis) == StrideClass::zero) continue;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <sinter/backend/x86/machine/isa.hpp>
+#include <sinter/backend/x86/nest/interleaved.hpp>
 #include <sinter/backend/x86/nest/row_pieces.hpp>
 #include <sinter/kernel/loop_nest/builder.hpp>
 #include <sinter/kernel/loop_nest/loop_nest.hpp>
@@ -20,6 +21,7 @@ struct PreparedNest {
   bool needs_count = false;                 // some access works element by element in tails
   int tiles = 0;                            // the first buffers of the nest; the others are no memory of a task
   std::vector<char> is_checked;             // gathers whose index a check node makes an offset
+  Interleaved interleaved;                  // of the strides that the code is made for; none: of any
   std::shared_ptr<const RowPieces> pieces;  // whose kernel the nest is of; null: it is of the one given
 
   const Kernel& kernel() const { return *nest.kernel; }

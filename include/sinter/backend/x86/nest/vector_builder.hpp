@@ -11,6 +11,8 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <vector>
 
 SINTER_NAMESPACE_BEGIN
 namespace x86 {
@@ -159,6 +161,10 @@ class VectorBuilder {
   /// Lane i is lane from[i] of `a`.
   using LaneOrder = std::array<std::uint8_t, 16>;
   VReg permute(Lane lane, VReg a, const LaneOrder& from);
+  static constexpr std::uint8_t any_lane = 255;
+  VReg gather_lanes(Lane lane, std::span<const VReg> sources, const LaneOrder& from);
+  std::vector<VReg> take_apart(Lane lane, std::span<const VReg> vectors, unsigned wanted);
+  std::vector<VReg> put_together(Lane lane, std::span<const VReg> parts);
   /// x, which may be overwritten, or the sign bit of `sign`.
   VReg or_sign(Lane lane, VReg x, VReg sign);
   /// f32: the number of `table` that the low three bits of each lane of `index` say.
@@ -213,6 +219,7 @@ class VectorBuilder {
     return broadcast_first(lane, r);
   }
   VReg shift(Op op, Lane lane, VReg a, int count);
+  void permute_two(Lane lane, VReg a, VReg b, const LaneOrder& from);
   VReg scale_normal(Lane lane, VReg is_normal, VReg x, VReg n);
   void scale_subnormal(Lane lane, VReg result, VReg is_subnormal, VReg x, VReg n);
   VReg extremum(Lane lane, VReg a, VReg b, bool minimum);
