@@ -26,25 +26,27 @@ namespace cuda {
   X(cuDeviceGet)                                                                                                       \
   X(cuDeviceGetName)                                                                                                   \
   X(cuDeviceGetAttribute)                                                                                              \
-  X(cuDeviceTotalMem)                                                                                                  \
-  X(cuDeviceGetUuid) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxGetCurrent) X(cuCtxSynchronize)             \
-      X(cuGetErrorName) X(cuGetErrorString) X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo) X(cuMemHostAlloc)               \
-          X(cuMemFreeHost) X(cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuMemcpyDtoDAsync) \
-              X(cuMemcpyPeerAsync) X(cuMemsetD8Async) X(cuPointerGetAttribute) X(cuMemPoolCreate) X(cuMemPoolDestroy)  \
-                  X(cuMemPoolSetAttribute) X(cuMemPoolGetAttribute) X(cuMemPoolTrimTo) X(cuMemAllocFromPoolAsync)      \
-                      X(cuMemFreeAsync) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamSynchronize)        \
-                          X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate) X(cuEventDestroy) X(cuEventRecord)    \
-                              X(cuEventSynchronize) X(cuEventQuery) X(cuEventElapsedTime) X(cuModuleLoadData)          \
-                                  X(cuModuleUnload) X(cuModuleGetFunction) X(cuFuncSetAttribute) X(cuFuncGetAttribute) \
-                                      X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernel)                 \
-                                          X(cuLaunchCooperativeKernel) X(cuThreadExchangeStreamCaptureMode)            \
-                                              X(cuStreamBeginCapture) X(cuStreamEndCapture)                            \
-                                                  X(cuGraphInstantiateWithFlags) X(cuGraphLaunch) X(cuGraphDestroy)    \
-                                                      X(cuGraphExecDestroy) X(cuGraphCreate) X(cuGraphAddKernelNode)   \
-                                                          X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload)           \
-                                                              X(cuGraphAddEmptyNode) X(cuGraphAddChildGraphNode)       \
-                                                                  X(cuGraphExecChildGraphNodeSetParams)                \
-                                                                      X(cuGraphKernelNodeSetAttribute)
+  X(cuDeviceTotalMem) X(cuDeviceGetUuid) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuCtxGetCurrent)             \
+      X(cuCtxSynchronize) X(cuGetErrorName) X(cuGetErrorString) X(cuMemAlloc) X(cuMemFree) X(cuMemGetInfo)             \
+          X(cuMemHostAlloc) X(cuMemFreeHost) X(cuMemHostGetDevicePointer) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync)    \
+              X(cuMemcpyDtoDAsync) X(cuMemcpyPeerAsync) X(cuMemsetD8Async) X(cuPointerGetAttribute) X(cuMemPoolCreate) \
+                  X(cuMemPoolDestroy) X(cuMemPoolSetAttribute) X(cuMemPoolGetAttribute) X(cuMemPoolTrimTo)             \
+                      X(cuMemAllocFromPoolAsync) X(cuMemFreeAsync) X(cuStreamCreateWithPriority) X(cuStreamDestroy)    \
+                          X(cuStreamSynchronize) X(cuStreamQuery) X(cuStreamWaitEvent) X(cuEventCreate)                \
+                              X(cuEventDestroy) X(cuEventRecord) X(cuEventSynchronize) X(cuEventQuery)                 \
+                                  X(cuEventElapsedTime) X(cuModuleLoadData) X(cuModuleUnload) X(cuModuleGetFunction)   \
+                                      X(cuFuncSetAttribute) X(cuFuncGetAttribute)                                      \
+                                          X(cuOccupancyMaxActiveBlocksPerMultiprocessor) X(cuLaunchKernel)             \
+                                              X(cuLaunchCooperativeKernel) X(cuThreadExchangeStreamCaptureMode)        \
+                                                  X(cuStreamBeginCapture) X(cuStreamEndCapture)                        \
+                                                      X(cuGraphInstantiateWithFlags) X(cuGraphLaunch)                  \
+                                                          X(cuGraphDestroy) X(cuGraphExecDestroy) X(cuGraphCreate)     \
+                                                              X(cuGraphAddKernelNode)                                  \
+                                                                  X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload)   \
+                                                                      X(cuGraphAddEmptyNode)                           \
+                                                                          X(cuGraphAddChildGraphNode)                  \
+                                                                              X(cuGraphExecChildGraphNodeSetParams)    \
+                                                                                  X(cuGraphKernelNodeSetAttribute)
 
 #define SINTER_CUDA_NVRTC_FUNCTIONS(X) \
   X(nvrtcVersion)                      \
