@@ -42,6 +42,8 @@ inline void* emulated_library(const std::string& source, const std::vector<std::
     const std::string dims = "__cluster_dims__(";
     if (const std::size_t at = source.find(dims); at != std::string::npos)
       file << "#define CLUSTER " << std::stoi(source.substr(at + dims.size())) << "\n";
+    if (const std::size_t at = source.find(" blocks run at once"); at != std::string::npos)
+      file << "#define CLUSTER " << std::stoi(source.substr(source.rfind(' ', at - 1))) << "\n#define IN_STEP 0\n";
     file << emulated_cuda_prelude;
     std::istringstream lines(source);
     for (std::string line;

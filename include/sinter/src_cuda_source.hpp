@@ -13,7 +13,9 @@
 #include <sinter/backend/cuda/source/product.ipp>
 #include <sinter/backend/cuda/source/reduction.ipp>
 #include <sinter/backend/cuda/source/reduction_fold.ipp>
+#include <sinter/backend/cuda/source/reduction_stream.ipp>
 #include <sinter/backend/cuda/source/reduction_sum.ipp>
+#include <sinter/backend/cuda/source/row_stream.ipp>
 #include <sinter/backend/cuda/source/scalar.ipp>
 #include <sinter/backend/cuda/source/scan.ipp>
 #include <sinter/backend/cuda/source/scan_columns.ipp>

@@ -188,6 +188,38 @@ TEST_CASE("emulated CUDA C of rows that a cluster of blocks shares agrees with t
   }
 }
 
+TEST_CASE("emulated CUDA C of rows that pass through teams of blocks agrees with the oracle") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  std::size_t number = 0;
+  for (const char* text : {
+           "graph(%x: f32[s0, 8004], %y: f32[s0, 8004]) { return softmax(mul(%x, %y)) {axes=[1]} }",
+           "graph(%x: f32[s0, 8001], %y: f32[s0, 8001]) { return logsumexp(sub(%x, %y)) {axes=[1]} }",
+           "graph(%x: f32[s0, 8004], %y: f32[s0, 8004], %w: f32[8004], %b: f32[8004]) { return layer_norm(add(%x, %y), "
+           "%w, %b) {axes=[1], eps=1e-05} }",
+           "graph(%x: f32[s0, 8004], %y: f32[s0, 8004]) { return mul(%y, sub(%x, sum(mul(%x, %y)) {axes=[1], "
+           "keepdim})), amax(%x) {axes=[1]} }",
+           "graph(%x: i32[s0, 8004], %y: i32[s0, 8004]) { return sub(mul(%x, %y), amin(mul(%x, %y)) {axes=[1], "
+           "keepdim}) }",
+           "graph(%x: f32[s0, 8004], %y: f32[s0, 8004]) { return sub(%x, sum(%y) {axes=[1], keepdim}) }",
+           "graph(%x: f32[s0, 40, 200], %y: f32[s0, 40, 200]) { return sub(%x, mean(mul(%x, %y)) {axes=[1, 2], "
+           "keepdim}) }",
+       }) {
+    if (!is_in_sample(number++)) continue;
+    EmulatedCuda emulated(2);
+    const Graph graph = parse_graph(text);
+    const auto plan = build_plan(run_pipeline(graph), fused({&emulated}));
+    INFO(text << plan->text());
+    for (const std::int64_t rows : {33, 50}) {
+      CHECK(first_difference(*plan, graph, random_inputs(graph, std::vector<std::int64_t>{rows})) == "");
+      const std::int64_t symbols[] = {rows};
+      cuda::Target target;
+      target.multiprocessors = 2;
+      const PlanStep& step = plan->steps().back();
+      CHECK(cuda::generate(step.kernel, {}, target)->bind(bind(step.geometry, symbols), 0).launches.size() == 2);
+    }
+  }
+}
+
 TEST_CASE("emulated CUDA C of narrow memory agrees with the reference back end") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   std::size_t row = 0;

@@ -218,6 +218,33 @@ TEST_CASE("nests of a GPU: CUDA C that is written from them leaves the same bits
   }
 }
 
+TEST_CASE("nests of a GPU: rows that teams of blocks share have the bits of the CUDA C that is written from them") {
+  if (!has_host_compiler()) SINTER_SKIP("no compiler");
+  constexpr const char* rows[] = {
+      // Of two blocks, of four, and of 66, of which a lane has several
+      "graph(%x: f32[40, 8004], %y: f32[40, 8004]) { return mul(%y, sub(%x, sum(mul(%x, %y)) {axes=[1], keepdim})) }",
+      "graph(%x: f32[40, 24004], %y: f32[40, 24004]) { return sub(%x, mean(mul(%y, %x)) {axes=[1], keepdim}), "
+      "sum(%x) {axes=[1]} }",
+      "graph(%x: f32[17, 260001], %y: f32[17, 260001]) { return sub(%x, sum(%y) {axes=[1], keepdim}) }",
+  };
+  const int processors[] = {2, 2, 33};
+  for (std::size_t row = 0; row < 3; ++row) {
+    if (!is_in_sample(row)) continue;
+    EmulatedCuda emulated(processors[row]);
+    GpuNestBackend nests(InterpretMode::exact, processors[row]);
+    const Graph graph = parse_graph(rows[row]);
+    const auto interpreted = build_plan(run_pipeline(graph), fused({&nests})),
+               plan = build_plan(run_pipeline(graph), fused({&emulated}));
+    INFO(rows[row]);
+    const PlanStep& last = interpreted->steps().back();
+    CHECK_THAT(text(GpuNest(last.kernel, bind(last.geometry, {}), {}, processors[row]).nest),
+               Catch::Contains("teams of"));
+    const auto inputs = random_inputs(graph);
+    const auto found = run(*plan, inputs), wanted = run(*interpreted, inputs);
+    for (std::size_t i = 0; i < wanted.size(); ++i) CHECK(difference(found[i], wanted[i], 0) == "");
+  }
+}
+
 TEST_CASE("nests of a GPU: tiles of products and transposes leave the bits of the CUDA C that is written from them") {
   if (!has_host_compiler()) SINTER_SKIP("no compiler");
   struct Row {

@@ -61,6 +61,36 @@ TEST_CASE("rows that a cluster of blocks shares are right, and the same bits in 
     }
 }
 
+TEST_CASE("rows that teams of blocks take one after the other are right, and the same bits in a CUDA graph") {
+  if (is_missing()) SINTER_SKIP("no GPU");
+  const auto rows = [](Tensor x, Tensor y, Tensor w) {
+    const Tensor h(layer_norm(x + y, {x.shape()[1]}, w, w));
+    return std::pair(Tensor(softmax(x, 1)), Tensor(h + logsumexp(y * (x - sum(x * y, {1}, keepdim)), {1}, keepdim)));
+  };
+  // On the device: these are many numbers.
+  const auto distance = [](const Tensor& found, const Tensor& wanted) {
+    const Tensor differs = found.to(DType::f64) - wanted;
+    return std::sqrt(to_vector<double>(sum(differs * differs))[0] / to_vector<double>(sum(wanted * wanted))[0]);
+  };
+  for (const auto& [count, length] :
+       std::vector<std::pair<std::int64_t, std::int64_t>>{{35, 500004}, {18, 1048576}, {17, 1043333}, {67, 262144}}) {
+    const Tensor x = randn({count, length}, {.device = gpu}), y = randn({count, length}, {.device = gpu}),
+                 w = randn({length}, {.device = gpu});
+    auto plain = jit::compile(rows), graph = jit::compile(rows, {.mode = jit::Mode::reduce_overhead});
+    const auto [a, b] = plain(x, y, w);
+    const auto wide = [](const Tensor& t) { return Tensor(t.to(DType::f64)); };
+    const auto [c, d] = rows(wide(x), wide(y), wide(w));
+    INFO(count << " x " << length);
+    CHECK(distance(a, c) < 1e-5);
+    CHECK(distance(b, d) < 1e-5);
+    for (int i = 0; i < 3; ++i) {
+      const auto [e, f] = graph(x, y, w);
+      CHECK(array_equal(e, a));
+      CHECK(array_equal(f, b));
+    }
+  }
+}
+
 TEST_CASE("scatters of many positions to each place have the bits of the CPU") {
   if (is_missing()) SINTER_SKIP("no GPU");
   for (const std::int64_t places : {7, 1000, 1025, 30000}) {

@@ -99,31 +99,64 @@ TEST_CASE("a scatter becomes CUDA C: atomics for integers, else by places, or in
     }
 }
 
+namespace {
+/// One operand less the sum of another, along rows.
+KernelCase less_the_sum(std::int64_t rows, std::int64_t length) {
+  KernelCase test_case;
+  Kernel& kernel = test_case.kernel;
+  kernel.kind = KernelKind::row;
+  kernel.axes = {AxisRole::parallel, AxisRole::reduced};
+  kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
+  const StrideClass any = StrideClass::any, unit = StrideClass::unit;
+  kernel.accesses = {{0, {any, unit}}, {1, {any, unit}}, {2, {any, unit}}};
+  kernel.body = {{.prim = Prim::load, .dtype = DType::f32, .access = 0},
+                 {.prim = Prim::load, .dtype = DType::f32, .access = 1},
+                 {.prim = Prim::reduce_add, .dtype = DType::f32, .args = {1}},
+                 {.prim = Prim::sub, .dtype = DType::f32, .args = {0, 2}}};
+  kernel.stores = {{.access = 2, .value = 3}};
+  test_case.geometry.extent[0] = rows, test_case.geometry.extent[1] = length;
+  test_case.geometry.accesses.assign(3, {.stride = {length, 1}});
+  return test_case;
+}
+}  // namespace
+
 TEST_CASE("a row that no block holds is shared by a cluster where the device has them") {
   for (const int capability : {80, 90}) {
-    KernelCase test_case;
-    Kernel& kernel = test_case.kernel;
-    kernel.kind = KernelKind::row;
-    kernel.axes = {AxisRole::parallel, AxisRole::reduced};
-    kernel.operands = {{DType::f32, false}, {DType::f32, false}, {DType::f32, true}};
-    const StrideClass any = StrideClass::any, unit = StrideClass::unit;
-    kernel.accesses = {{0, {any, unit}}, {1, {any, unit}}, {2, {any, unit}}};
-    kernel.body = {{.prim = Prim::load, .dtype = DType::f32, .access = 0},
-                   {.prim = Prim::load, .dtype = DType::f32, .access = 1},
-                   {.prim = Prim::reduce_add, .dtype = DType::f32, .args = {1}},
-                   {.prim = Prim::sub, .dtype = DType::f32, .args = {0, 2}}};
-    kernel.stores = {{.access = 2, .value = 3}};
-    test_case.geometry.extent[0] = 1000, test_case.geometry.extent[1] = 131072;
-    test_case.geometry.accesses.assign(3, {.stride = {131072, 1}});
+    const KernelCase test_case = less_the_sum(100, 131072);
     cuda::Target target;
     target.capability = capability;
-    const cuda::LaunchList list = cuda::generate(kernel, {}, target)->bind(test_case.geometry, 0);
+    const cuda::LaunchList list = cuda::generate(test_case.kernel, {}, target)->bind(test_case.geometry, 0);
     INFO(list.source);
     CHECK((list.source.find("__cluster_dims__(8, 1, 1)") != std::string::npos) == (capability == 90));
-    CHECK(list.launches.at(0).grid[0] == (capability == 90 ? 8000u : 1000u));
+    CHECK(list.launches.at(0).grid[0] == (capability == 90 ? 800u : 100u));
     std::string why;
     if (cuda::has_nvrtc(&why))
       CHECK_FALSE(cuda::compile_to_cubin(list.source, "row", architecture_of(capability)).empty());
+  }
+}
+
+TEST_CASE("many long rows pass through teams of blocks that all run at once, where a device has clusters") {
+  struct Row {
+    int capability;
+    std::int64_t rows, length;
+    unsigned blocks;  // 0: another way
+  };
+  // 264 blocks run at once: as many for a row as have room for it, in as many teams as there are.
+  for (const Row& row : {Row{90, 134, 1000000, 264}, Row{90, 400, 500000, 264}, Row{90, 1000, 262144, 264},
+                         Row{80, 134, 1000000, 0}, Row{90, 10, 1000000, 0}, Row{90, 1000, 16384, 0}}) {
+    const KernelCase test_case = less_the_sum(row.rows, row.length);
+    cuda::Target target;
+    target.capability = row.capability;
+    const cuda::LaunchList list = cuda::generate(test_case.kernel, {}, target)->bind(test_case.geometry, 0);
+    INFO(list.source);
+    REQUIRE(list.launches.size() == (row.blocks > 0 ? 2 : 1));
+    const cuda::GpuLaunch& last = list.launches.back();
+    CHECK(last.is_cooperative == (row.blocks > 0));
+    if (row.blocks > 0) CHECK(last.grid[0] == row.blocks);
+    CHECK(2 * last.shared_bytes < target.shared_bytes + 1024);
+    std::string why;
+    if (cuda::has_nvrtc(&why))
+      CHECK_FALSE(cuda::compile_to_cubin(list.source, "row", architecture_of(row.capability)).empty());
   }
 }
 

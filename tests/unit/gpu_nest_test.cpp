@@ -109,6 +109,14 @@ const Mutation mutations[] = {
      "a group of more than a block"},
     {"a cluster for columns", column_graph, [](LoopNest& n) { n.loops[0].lanes = 2048; },
      "a group of more than a block"},
+    {"a team for columns", column_graph, [](LoopNest& n) { n.nodes[nth(n, NestNodeKind::stage)].axis = 4; },
+     "a team of blocks that shares no row"},
+    {"a team of small groups", softmax_graph,
+     [](LoopNest& n) {
+       n.nodes[nth(n, NestNodeKind::stage)].count *= 2;
+       n.nodes[nth(n, NestNodeKind::stage)].axis = 4;
+     },
+     "a team of blocks that shares no row"},
     {"no rescaling", long_graph, [](LoopNest& n) { drop(n, NestNodeKind::rescale); }, "a value that is not there yet"},
     {"rescaled twice", long_graph, [](LoopNest& n) { repeat(n, NestNodeKind::rescale); }, "no sum of an online fold"},
     {"online without an exponential", full_graph,

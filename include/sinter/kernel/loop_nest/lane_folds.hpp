@@ -57,6 +57,7 @@ struct LaneShape {
   std::int64_t tile = 1;  // points that all lanes take before a lane takes its next ones
   std::int64_t parts = 1;
   std::int64_t block = most_block_lanes;  // threads of a block, where the lanes are several
+  bool is_team = false;                   // the lanes of a row are blocks that meet in memory
   bool is_row = true, is_in_order = false, has_warps_in_order = false;
 };
 
@@ -79,7 +80,12 @@ void merge_lanes(const LaneShape& shape, Merge&& merge) {
     return;
   }
   if (shape.is_row) in_halves(std::min(shape.lanes, shape.block));
-  in_halves(shape.lanes);
+  if (!shape.is_team) return in_halves(shape.lanes);
+  // A warp puts the blocks of a team together: each lane has every 32nd, in order, then lanes in halves.
+  const std::int64_t blocks = shape.lanes / shape.block;
+  for (std::int64_t b = warp; b < blocks; ++b) merge(b % warp * apart, std::int64_t{1}, b / warp * warp, apart);
+  for (std::int64_t half = warp / 2; half >= 1; half /= 2)
+    if (half < blocks) merge(std::int64_t{0}, std::min(half, blocks - half), half, apart);
 }
 
 template <class Cell>
@@ -256,12 +262,14 @@ inline LaneShape lane_shape(const LoopNest& nest, std::size_t place) {
   const std::int64_t width = is_over_blocks(l) ? 1 : l.step;
   std::size_t stage = place;
   while (stage > 0 && nest.nodes[stage].kind != NestNodeKind::stage) --stage;
-  return {.lanes = l.lanes,
+  const std::int64_t team = std::max<std::int64_t>(1, nest.nodes[stage].axis);
+  return {.lanes = l.lanes * team,
           .width = width,
           .columns = is_row ? 1 : nest.lanes,
-          .tile = l.lanes * l.copies * width,
+          .tile = l.lanes * team * l.copies * width,
           .parts = has_scan ? l.copies : 1,
-          .block = l.lanes > most_block_lanes ? std::int64_t{nest.nodes[stage].count} : most_block_lanes,
+          .block = team > 1 || l.lanes > most_block_lanes ? std::int64_t{nest.nodes[stage].count} : most_block_lanes,
+          .is_team = team > 1,
           .is_row = is_row,
           .is_in_order = nest.has_gemm(),
           .has_warps_in_order = has_scan};

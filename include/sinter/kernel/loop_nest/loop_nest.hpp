@@ -138,6 +138,7 @@ struct NestNode {
                             // check, rescale: the instruction
   std::uint16_t count = 0;  // fold, step, compute: number of ids; stage: threads of a block
   std::uint16_t axis = 0;   // fold; over lanes the innermost of several; compute: a ComputeTime; update: an UpdateOrder
+                            // stage on a GPU: blocks of a team, each of which has the lanes that its loops say
   std::uint32_t end = 0;
 };
 static_assert(sizeof(NestNode) == 12);

@@ -41,6 +41,7 @@ class NestText {
     const NestNode& node = nest_.nodes[place];
     constexpr const char* times[] = {"", "ahead ", "for the step "};
     if (node.kind == NestNodeKind::fold) part_ = node.part;
+    if (node.kind == NestNodeKind::stage) has_team_ = node.axis > 1;
     if (node.kind == NestNodeKind::compute)
       for (const InstId id : nest_.ids_of(node)) line(depth, times[node.axis] + definition(id));
     else if (node.kind == NestNodeKind::step && part_ != FoldPart::finish && part_ != FoldPart::before)
@@ -80,7 +81,9 @@ class NestText {
     switch (node.kind) {
       case NestNodeKind::variant: return std::string("variant ") + variants[as_index(nest_.variants[node.first])];
       case NestNodeKind::stage:
-        return node.count != 0 ? "stage in blocks of " + std::to_string(node.count) + " threads" : "stage";
+        return node.count == 0 ? "stage"
+                               : "stage in blocks of " + std::to_string(node.count) + " threads" +
+                                     (node.axis > 1 ? ", teams of " + std::to_string(node.axis) + " blocks" : "");
       case NestNodeKind::loop: return loop(nest_.loop_of(node));
       case NestNodeKind::fold: return fold(node);
       case NestNodeKind::call: return call(nest_.calls[node.first]);
@@ -163,6 +166,8 @@ class NestText {
                               : loop.lanes == 1             ? "in order"
                               : loop.lanes <= 32 || !is_row ? "lanes in halves"
                               : k_.has_scan()               ? "lanes of a warp in halves, warps in order"
+                              : has_team_ ? "lanes of a warp in halves, then warps of a block, then every 32nd block "
+                                            "in order, and these in halves"
                               : loop.lanes <= most_block_lanes
                                   ? "lanes of a warp in halves, then warps"
                                   : "lanes of a warp in halves, then warps of a block, then blocks";
@@ -221,6 +226,7 @@ class NestText {
   const Kernel& k_;
   std::string text_;
   FoldPart part_ = FoldPart::whole;  // of the fold around this place
+  bool has_team_ = false;            // the stage: blocks share rows
 };
 
 SINTER_DECL std::string node_title(const LoopNest& nest, std::size_t place) { return NestText(nest).title_of(place); }

@@ -61,6 +61,7 @@ class NestVerifier : LoopVerifier {
     ++stage_;
     threads_ = nest_.nodes[place].count;
     lanes_ = 1;
+    team_ = nest_.nodes[place].axis;
     at_ = {};
     at_.known.resize(k_.body.size());
     at_.checked.resize(k_.body.size());

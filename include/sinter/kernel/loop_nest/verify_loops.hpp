@@ -78,6 +78,7 @@ class LoopVerifier {
   bool in_call_ = false;
   std::vector<std::size_t> folds_;  // those around this place
   int lanes_ = 1, threads_ = 0;     // of an item, on a GPU, and of a block
+  int team_ = 0;                    // blocks that share an item and meet in memory
   std::int64_t piece_ = 0;          // points of the blocks that the reduced axes are cut into there
 
  private:
@@ -162,6 +163,8 @@ class LoopVerifier {
                     ? threads_ % l.lanes == 0
                     : is_row_stage() && threads_ * 2 >= most_block_lanes && l.lanes % threads_ == 0,
                 place, "a group of more than a block that is no cluster for a row");
+        require(team_ <= 1 || (is_row_stage() && l.lanes == threads_ && l.lanes >= 32 && !k_.has_scan()), place,
+                "a team of blocks that shares no row");
         require((l.axes & facts_.reduced) == 0, place, "points of a reduced axis in the grid");
         return require(l.range == LoopRange::whole || (l.range == LoopRange::blocks && l.step == nest_.lanes &&
                                                        l.axes == axis_bit(nest_.vector_axis)),

@@ -45,7 +45,8 @@ namespace cuda {
                                                                   X(cuGraphExecKernelNodeSetParams) X(cuGraphUpload)   \
                                                                       X(cuGraphAddEmptyNode)                           \
                                                                           X(cuGraphAddChildGraphNode)                  \
-                                                                              X(cuGraphExecChildGraphNodeSetParams)
+                                                                              X(cuGraphExecChildGraphNodeSetParams)    \
+                                                                                  X(cuGraphKernelNodeSetAttribute)
 
 #define SINTER_CUDA_NVRTC_FUNCTIONS(X) \
   X(nvrtcVersion)                      \

@@ -171,6 +171,12 @@ class GroupGraph {
                 return driver.call_cuGraphAddKernelNode(node, graph_, before.data(), before.size(), &parameters);
               },
               "adding a kernel to a graph");
+          if (kernel.is_cooperative) {
+            CUkernelNodeAttrValue value{};
+            value.cooperative = 1;
+            gpu_.check(driver.call_cuGraphKernelNodeSetAttribute(made, CU_KERNEL_NODE_ATTRIBUTE_COOPERATIVE, &value),
+                       "adding a kernel whose blocks run at once to a graph");
+          }
           nodes_.push_back({made, i, &kernel, kernel.parameters});
         }
       if (last[i] == nullptr)  // nothing to do, but others wait for those that it waits for
@@ -365,7 +371,6 @@ class CudaGroup final : public LaunchGroup {
         is_possible &= list.has_called;
         launch(i).addresses(list, operands[i], addresses_[i]);
       }
-      for (const GpuLaunch& kernel : list.list.launches) is_possible &= !kernel.is_cooperative;
     }
     return is_possible;
   }

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/source/gpu_nest.hpp>
 
+#include <sinter/backend/cuda/source/row_stream.hpp>
 #include <sinter/backend/cuda/source/scatter_nest.hpp>
 #include <sinter/base/context.hpp>
 #include <sinter/base/index.hpp>
@@ -154,12 +155,14 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
       const InstList inner = inner_of(b_.kernel, b_.facts, pass);
       needs_.emplace_back(inner.begin(), inner.end());
     }
-    if (!shape_.is_column && !shape_.is_resident && shape_.splits == 1) {
+    if (shape_.team > 1) {
+      find_streamed();
+    } else if (!shape_.is_column && !shape_.is_resident && shape_.splits == 1) {
       find_online();
       find_shared();
     }
-    const std::size_t variant = open_variant(VariantKind::whole);
-    open_stage(shape_.threads());
+    const std::size_t variant = open_variant(VariantKind::whole), stage = open_stage(shape_.threads());
+    if (shape_.team > 1) nest_.nodes[stage].axis = static_cast<std::uint16_t>(shape_.team);
     build_walks();
     close_from(variant + 1);
     if (shape_.splits > 1) build_finish();
@@ -233,6 +236,16 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
       nest_.buffers.push_back({id, mask_of(b_.reduced), BufferSpace::shared, kept * shape_.tile()});
     shared_ = loads.size();
   }
+  /// Of rows that pass through teams of blocks: shared memory keeps what later walks need.
+  void find_streamed() {
+    const RowStream stream = row_stream(b_, walks_);
+    needs_.clear();
+    for (int pass = 0; pass <= b_.depths(); ++pass) needs_.push_back(needed_in_walk(b_, stream, pass));
+    for (const auto* list : {&stream.late, &stream.values})
+      for (const InstId id : *list) nest_.buffers.push_back({id, mask_of(b_.reduced), BufferSpace::shared});
+    shared_ = nest_.buffers.size();
+  }
+
   bool is_read_again(InstId id) const {
     for (std::size_t pass = 1; pass < needs_.size(); ++pass)
       if (b_.facts.walks(static_cast<int>(pass)) && !(pass == 1 && online_ != no_inst) &&
@@ -300,7 +313,8 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
     for (const InstId id : needs_[as_index(pass)])
       if (is_early_load(id) && !(has_shared && is_shared(id))) nest_.ids.push_back(id);
     add_list_since(first, ComputeTime::ahead);
-    for (std::uint16_t b = 0; pass == 0 && b < shared_; ++b) add({.kind = NestNodeKind::keep, .first = b});
+    for (std::uint16_t b = 0; pass == 0 && b < shared_; ++b)
+      if (b_.inst(nest_.buffers[b].value).prim == Prim::load) add({.kind = NestNodeKind::keep, .first = b});
   }
   bool is_shared(InstId id) const {
     return std::any_of(shared().begin(), shared().end(), [&](const Buffer& buffer) { return buffer.value == id; });
@@ -321,8 +335,10 @@ class GpuNestBuilder : private kernel_detail::NestWriter {
   void add_values(int pass) {
     const std::size_t first = nest_.ids.size();
     for (const InstId id : needs_[as_index(pass)])
-      if (!is_early_load(id)) nest_.ids.push_back(id);
+      if (!is_early_load(id) && !(pass > 0 && is_shared(id))) nest_.ids.push_back(id);
     add_list_since(first);
+    for (std::uint16_t b = 0; pass == 0 && b < shared_; ++b)
+      if (b_.inst(nest_.buffers[b].value).prim != Prim::load) add({.kind = NestNodeKind::keep, .first = b});
     if (!shape_.is_resident) return;
     for (const InstId id : needs_[as_index(pass)])
       if (walks_.is_kept(id))

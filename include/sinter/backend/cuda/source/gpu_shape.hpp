@@ -43,6 +43,7 @@ struct ThreadShape {
   int steps = 1;             // accesses per thread and tile
   int lanes = 1;             // threads that share a row or a column; a power of two
   int cluster = 1;           // blocks that these are in, where they are more than one has
+  int team = 1;              // blocks that share rows one after the other, and meet in memory: see row_stream.hpp
   int groups = 1;            // rows, or vectors of columns, per block
   bool is_resident = false;  // one tile holds the row: values are loaded and computed once
   bool loads_late = false;   // resident only because what all rows share is loaded step by step, when it is used
@@ -54,7 +55,7 @@ struct ThreadShape {
   int threads() const { return lanes * groups / cluster; }  // of a block
   /// So many share a processor, where there are clusters.
   int clusters_of_processor() const;
-  std::int64_t tile() const { return std::int64_t{lanes} * steps * (is_column ? 1 : width); }
+  std::int64_t tile() const { return std::int64_t{lanes} * team * steps * (is_column ? 1 : width); }
 };
 /// Of rows that are read again: how many tiles find room in a block's shared memory, and how many more of those that a
 /// cluster shares in registers. `tile_bytes`: of what a block keeps of a tile.

@@ -3,6 +3,7 @@
 
 #include <sinter/backend/cuda/source/gpu_shape.hpp>
 
+#include <sinter/backend/cuda/source/row_stream.hpp>
 #include <sinter/base/index.hpp>
 #include <sinter/kernel/loop_nest/loop_nest.hpp>
 
@@ -192,6 +193,7 @@ inline void choose_row(const BoundKernel& bound, const GpuNestOptions& options, 
     shape.steps =
         static_cast<int>(std::clamp<std::int64_t>(quotient_up(vectors, shape.lanes), 1, is_heavy ? 2 : usual_steps));
   }
+  if (rereads && !accesses && choose_stream(bound, options, walks, shape)) return;
   if (rereads && !accesses) choose_cluster(bound, options, walks, shape);
   shape.groups = std::max(1, 128 / shape.lanes);
 }
@@ -219,7 +221,9 @@ inline void choose_splits(const BoundKernel& bound, const cuda::Target& device, 
   shape.chunk = std::max<std::int64_t>(shape.length, 1);
   const std::int64_t blocks = quotient_up(shape.items, shape.groups),
                      wanted = std::int64_t{device.multiprocessors} * 2048 / shape.threads();
-  if (bound.depths() != 1 || !bound.facts.inner_stores.empty() || shape.is_resident || blocks * 2 > wanted) return;
+  if (bound.depths() != 1 || !bound.facts.inner_stores.empty() || shape.is_resident || shape.team > 1 ||
+      blocks * 2 > wanted)
+    return;
   const std::int64_t tiles = quotient_up(shape.length, shape.tile());
   const std::int64_t splits = std::min({tiles / 2, wanted / blocks, std::int64_t{2048}});
   if (splits < 2) return;
@@ -238,9 +242,9 @@ SINTER_DECL ThreadShape choose_reduction(const BoundKernel& bound, const GpuNest
   if (shape.is_column) choose_column(bound, options.device, shape);
   else choose_row(bound, options, walks, shape);
   choose_splits(bound, options.device, shape);
-  shape.is_exact =
-      shape.length > 0 && (shape.is_resident ? shape.tile() == shape.length
-                                             : shape.chunk % shape.tile() == 0 && shape.length % shape.tile() == 0);
+  shape.is_exact = shape.length > 0 && shape.team == 1 &&
+                   (shape.is_resident ? shape.tile() == shape.length
+                                      : shape.chunk % shape.tile() == 0 && shape.length % shape.tile() == 0);
   return shape;
 }
 

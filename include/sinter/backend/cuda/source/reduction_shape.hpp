@@ -34,6 +34,7 @@ inline ThreadShape shape_of(const LoopNest& nest, std::size_t stage, const Bound
     shape.is_exact = loop.tail == LoopTail::none;
   }
   const int threads = nest.nodes[stage].count;
+  shape.team = std::max(1, int{nest.nodes[stage].axis});
   shape.groups = std::max(1, threads / shape.lanes);
   shape.cluster = std::max(1, shape.lanes / threads);
   shape.splits = std::max<std::int64_t>(1, quotient_up(shape.length, shape.chunk));

@@ -233,6 +233,11 @@ inline constexpr Helper helper_table[] = {
      "static __device__ __forceinline__ int shifted_right(int a, int n) { return a >> (n < 0 || n > 31 ? 31 : n); }\n"
      "static __device__ __forceinline__ long long shifted_right(long long a, long long n) {\n"
      "  return a >> (n < 0 || n > 63 ? 63 : n);\n}\n"},
+    {"word_of(",
+     "static __device__ __forceinline__ unsigned word_of(float x) { return __float_as_uint(x); }\n"
+     "static __device__ __forceinline__ unsigned word_of(int x) { return (unsigned)x; }\n"
+     "static __device__ __forceinline__ void of_word(float& x, unsigned word) { x = __uint_as_float(word); }\n"
+     "static __device__ __forceinline__ void of_word(int& x, unsigned word) { x = (int)word; }\n"},
     {"floating_remainder(",
      "static __device__ __forceinline__ float floating_remainder(float a, float b) {\n"
      "  const float r = fmodf(a, b);\n  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"
@@ -293,6 +298,15 @@ inline constexpr Helper machine_table[] = {
      "long long there; asm volatile(\"mapa.u64 %0, %1, %2;\" : \"=l\"(there) : \"l\"(place), \"r\"(block)); *(T*)there "
      "= "
      "value; }\n"},
+    // Words of memory that blocks which run at once send each other: a number of four bytes below that of its row.
+    {"read_word(",
+     "static __device__ __forceinline__ unsigned long long read_word(const unsigned long long* p) { unsigned long long "
+     "word; asm volatile(\"ld.relaxed.gpu.global.u64 %0, [%1];\" : \"=l\"(word) : \"l\"(p) : \"memory\"); return word; "
+     "}\n"},
+    {"send_word(",
+     "static __device__ __forceinline__ void send_word(unsigned long long* p, unsigned row, unsigned number) { asm "
+     "volatile(\"st.relaxed.gpu.global.u64 [%0], %1;\" : : \"l\"(p), \"l\"((unsigned long long)row << 32 | number) : "
+     "\"memory\"); }\n"},
     {"copy_async<",  // zeros where the source is not inside
      "template <int bytes> static __device__ __forceinline__ void copy_async(void* to, const void* from, bool "
      "is_inside) { const unsigned place = (unsigned)__cvta_generic_to_shared(to); "

@@ -8,6 +8,7 @@
 #include <sinter/backend/cuda/source/pointwise.hpp>
 #include <sinter/backend/cuda/source/product.hpp>
 #include <sinter/backend/cuda/source/reduction.hpp>
+#include <sinter/backend/cuda/source/reduction_stream.hpp>
 #include <sinter/backend/cuda/source/scan.hpp>
 #include <sinter/backend/cuda/source/scan_columns.hpp>
 #include <sinter/backend/cuda/source/scatter.hpp>
@@ -46,6 +47,7 @@ class SourceOfKernel final : public cuda::GeneratedKernel {
     if (is_scatter) write_scatter(writer, nest);
     else if (kernel_.has_scan()) write_scan(writer, nest);
     else if (bound.reduced.empty()) write_pointwise(writer, nest);
+    else if (is_stream(nest)) write_row_stream(writer, nest);
     else write_reduction(writer, nest);
     return writer.finish();
   }

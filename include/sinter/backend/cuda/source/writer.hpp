@@ -55,6 +55,8 @@ class Writer {
   std::string entry(const std::string& suffix, int threads, int blocks = 1, int cluster = 0);
   void add_step(const std::string& entry, std::int64_t blocks, std::int64_t blocks_y, int threads,
                 unsigned shared_bytes = 0);
+  /// All blocks of the last step run at once.
+  void set_cooperative() { launches_.back().is_cooperative = true; }
   void add_workspace(std::int64_t bytes) { workspace_bytes_ += bytes; }
   void set_call(std::unique_ptr<cuda::LibraryCall> call) { call_ = std::move(call); }
   void set_algorithm(cuda::GemmAlgorithm algorithm) { algorithm_ = algorithm; }
