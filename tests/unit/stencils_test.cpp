@@ -370,3 +370,27 @@ TEST_CASE("stencils: an update at places that are known is one of a slice") {
   })(x, part, Scalar(-3), Scalar(100));
   CHECK(to_vector<float>(moved) == to_vector<float>(said));
 }
+
+TEST_CASE("stencils: a roll of a few columns has as many for the sizes of each call") {
+  for (const int shift : {3, 5, -3, 1})
+    for (const int axis : {0, 1}) {
+      auto compiled = jit::compile([=](const Tensor& x) { return Tensor(roll(x, shift, axis) + 0); });
+      for (const Shape& shape :
+           {Shape{16, 16}, Shape{17, 17}, Shape{40, 2}, Shape{30, 3}, Shape{33, 4}, Shape{33, 1}}) {
+        const Tensor x = reshape(arange(shape.numel().value(), {.dtype = DType::f32}), shape);
+        const auto found = to_vector<float>(compiled(x));
+        const std::int64_t rows = shape[0].value(), columns = shape[1].value();
+        bool is_right = true;
+        for (std::int64_t i = 0; i < rows; ++i)
+          for (std::int64_t j = 0; j < columns; ++j) {
+            const std::int64_t by_row = axis == 0 ? shift : 0, by_column = axis == 1 ? shift : 0;
+            const std::int64_t row = (((i - by_row) % rows) + rows) % rows,
+                               column = (((j - by_column) % columns) + columns) % columns;
+            is_right = is_right &&
+                       found[static_cast<std::size_t>(i * columns + j)] == static_cast<float>(row * columns + column);
+          }
+        INFO(shift << " along " << axis << " of " << rows << "x" << columns);
+        CHECK(is_right);
+      }
+    }
+}

@@ -166,6 +166,18 @@ TEST_CASE("sums of windows of any elements read no windows one by one") {
     CHECK(first_difference(*build_plan(by_taps(graph), fused(backends)), graph, random_inputs(graph)) == "");
 }
 
+TEST_CASE("what windows share along other axes is stretched, not read window by window") {
+  const std::string tail =
+      " return sum_windows(%e) {axes=[2, 3], shape=[2, 3, 13, 11], sizes=[3, 3], strides=[2, 2]} }";
+  for (const char* const shape : {"[1, 1, 6, 5, 1, 1]", "[1, 3, 6, 5, 1, 1]", "[2, 3, 6, 5, 1, 1]"}) {
+    const Graph graph =
+        parse_graph("graph(%d: f32" + std::string(shape) + ") { %e = expand(%d) {shape=[2, 3, 6, 5, 3, 3]}" + tail);
+    INFO(shape);
+    for (const auto& backends : backend_lists())
+      CHECK(first_difference(*build_plan(by_taps(graph), fused(backends)), graph, random_inputs(graph)) == "");
+  }
+}
+
 TEST_CASE("gradients of padded pooling are those of plain loops, and have gradients") {
   const Shape shape{2, 3, 9, 14};
   const Tensor x = Tensor(sin(reshape(arange(2 * 3 * 9 * 14, {.dtype = DType::f64}) * 1.7, shape)));

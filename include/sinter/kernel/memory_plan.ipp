@@ -14,6 +14,7 @@
 #include <functional>
 #include <limits>
 #include <optional>
+#include <utility>
 
 SINTER_NAMESPACE_BEGIN
 SINTER_DECL bool may_fail(const FusionGraph& nodes, const FusionGroup& group, const Kernel& kernel) {

@@ -131,7 +131,7 @@ inline bool are_few_columns(std::span<const Val> parts, int axis) {
     if (shape[a].is_static()) rows *= shape[a].value();
     else rows = std::max(rows, least_rows);
   return rows >= least_rows && std::all_of(parts.begin(), parts.end(), [&](const Val& part) {
-           return part.shape()[axis] == Dim(1) && is_made_by_element(part);
+           return identical(part.shape()[axis], Dim(1)) && is_made_by_element(part);
          });
 }
 

@@ -171,12 +171,14 @@ class WindowTaps {
   Val taken(Val x) {
     const int axes = static_cast<int>(axes_.size());
     if (x.rank() != target_.rank() + axes) return {};
+    for (int i = 0; i < target_.rank(); ++i)  // Take shares these axes: they must be whole
+      if ((i < first_ || i >= first_ + axes) && !identical(x.shape()[i], target_[i])) return {};
     Shape flat;
     for (int i = 0; i < first_; ++i) flat.push_back(x.shape()[i]);
     std::int64_t windows = 1;
     for (int i = 0; i < axes; ++i) {
       const std::int64_t own = axes_[as_index(i)].windows;
-      if (!(x.shape()[first_ + i] == Dim(own))) return {};
+      if (!identical(x.shape()[first_ + i], Dim(own))) return {};
       windows *= own;
     }
     flat.push_back(windows);

@@ -78,7 +78,10 @@ SINTER_DECL Frame::Frame(const Plan& plan, std::span<const std::int64_t> symbols
     memory_ = &device_memory(plan.device(), "plan");
     arena_queue_ = last_queue_ = memory_->current_queue(plan.device());
     host_numbers_.resize(plan.host_numbers());
-    if (plan.host_part() != nullptr) host_part_ = std::make_unique<Frame>(*plan.host_part(), symbols);
+    if (plan.host_part() != nullptr) {
+      host_part_ = std::make_unique<Frame>(*plan.host_part(), symbols);
+      calls_out_ = host_part_->calls_out();
+    }
   }
   if (plan.parts() != nullptr) {
     parts_ = std::make_unique<PartitionFrame>(*plan.parts(), symbols);

@@ -48,14 +48,20 @@ inline HostOp told_of_constants(const Plan& owner, const PlanStep& step) {
   return op;
 }
 
-/// Whether a function of the user is called, which may read Variables, or ranks communicate: the step is one, or its
-/// bodies have one.
+/// It ends when its numbers say so: who reads a Variable that is updated after it would wait for all of it.
+inline bool is_unbounded_loop(const HostOp& op) { return !op.bodies.empty() && op.name.starts_with("while_loop"); }
+
+/// Whether a function of the user is called, which may read Variables, ranks communicate, or a loop without a bound
+/// runs: the step is one, or its bodies have one.
 inline bool calls_out(const PlanStep& step) {
   if (!step.host) return step.runs_on_host;
   const HostOp& op = *step.host;
-  if (op.is_effect || op.attrs->payload != nullptr) return true;
-  return std::any_of(op.bodies.begin(), op.bodies.end(), [](const std::shared_ptr<const Plan>& body) {
-    return body->parts() != nullptr || std::any_of(body->steps().begin(), body->steps().end(), calls_out);
+  if (op.is_effect || op.attrs->payload != nullptr || is_unbounded_loop(op)) return true;
+  const auto has_one = [](const Plan& plan) {
+    return std::any_of(plan.steps().begin(), plan.steps().end(), calls_out);
+  };
+  return std::any_of(op.bodies.begin(), op.bodies.end(), [&](const std::shared_ptr<const Plan>& body) {
+    return body->parts() != nullptr || has_one(*body) || (body->host_part() != nullptr && has_one(*body->host_part()));
   });
 }
 

@@ -114,6 +114,7 @@ SINTER_DECL Gpu::Gpu(int index) : index_(index), pool_(index) {
   target_.multiprocessors = attribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   target_.shared_bytes = as_index(attribute(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN));
   target_.registers = attribute(CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+  target_.runs_blocks_at_once = attribute(CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH) != 0;
   target_.has_bulk_copies = target_.capability == 90 && api.call_cuTensorMapEncodeTiled != nullptr;
   target_.uses_library = true;
   cuda_detail::open_libraries_ahead(target_.architecture());

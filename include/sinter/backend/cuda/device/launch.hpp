@@ -27,6 +27,7 @@ struct Target {
   std::size_t shared_bytes = 227 * 1024;  // per block, with opt-in
   int registers = 65536;                  // per multiprocessor
   bool has_bulk_copies = false;           // of boxes of tensors (TensorMap), and products by `wgmma`: sm_90a
+  bool runs_blocks_at_once = true;        // cooperative launches
   bool uses_library = false;              // large products may go to cuBLASLt, where it can be opened
   std::string architecture() const { return "sm_" + std::to_string(capability); }
 };
