@@ -7,6 +7,7 @@
 #include <sinter/graph/builder.hpp>
 #include <sinter/ops/window_taps.hpp>
 #include <sinter/passes/decompose.hpp>
+#include <sinter/sinter.hpp>
 
 #include <string>
 #include <vector>
