@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Checks that both libraries hold every definition: each .ipp of include/sinter is reached from src.hpp and, header-only,
-from sinter.hpp and the headers of parts that it leaves out; that sinter.hpp does leave them out; and that no other header includes one, so that declarations never depend on where definitions begin.
+"""Checks that both libraries hold every definition: each .ipp of include/sinter is reached from src.hpp and,
+header-only, from sinter.hpp and the headers of parts that it leaves out; that sinter.hpp does leave them out; and that no
+other header includes one, so that declarations never depend on where definitions begin.
 
 Usage: implementation_files.py PROJECT_FOLDER
 """
@@ -59,7 +60,7 @@ def main():
     files = {path.resolve() for path in root.rglob("*.ipp")}
     missing = [(path, "src.hpp") for path in files - reached_from(root, root / "src.hpp")]
     missing += [(path, "sinter.hpp and the headers of parts when header-only")
-                for path in files - set(tool.conditions_from(tool.UMBRELLAS))]
+                for path in files - set(tool.conditions_from(tool.umbrellas()))]
     for path, start in sorted(missing):
         print(f"{path.relative_to(root)} is not included from {start}")
     parts = {path for path in files for lists in ("src_dist.hpp", "src_onnx.hpp") if path in reached_from(root, root / lists)}
