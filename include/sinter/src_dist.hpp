@@ -1,4 +1,4 @@
-// Every definition of dist. Included by sinter.hpp when header-only, else by one translation unit: see src.hpp.
+// Every definition of dist. Included by dist.hpp when header-only, else by one translation unit: see src.hpp.
 #pragma once
 // dist
 #include <sinter/dist/batch_norm.ipp>

@@ -1,4 +1,4 @@
-// Every definition of exported models: ONNX files and C++ headers. Included by sinter.hpp when header-only, else by
+// Every definition of exported models: ONNX files and C++ headers. Included by onnx.hpp when header-only, else by
 // one translation unit: see src.hpp.
 #pragma once
 // io/cpp

@@ -10,6 +10,8 @@
 #include <span>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 using namespace sinter;
@@ -74,7 +76,23 @@ TEST_CASE("tree::map: values of Variables beside Tensors, and objects of another
   CHECK(item<float>(tree::map(five, two, two, two, two, two)[1]) == 5);
 }
 
+TEST_CASE("tree::map leaves extents symbolic") {
+  struct Sized {
+    Tensor w;
+    Dim n;
+  };
+  auto doubled = jit::compile(
+      [](Tensor a) { return tree::map([](const Tensor& t) { return Tensor(t * 2); }, Sized{a, a.size(0)}).w; },
+      {.dynamic = jit::Dynamic::always});
+  for (const std::int64_t n : {2, 3, 5, 7}) CHECK(item<float>(sum(doubled(ones({n})))) == static_cast<float>(2 * n));
+  CHECK(doubled.stats().compiles == 1);
+}
+
 TEST_CASE("eval hands on what it computed") {
+  static_assert(std::is_same_v<decltype(eval(std::declval<const Tensor>())), Tensor>);
+  static_assert(std::is_same_v<decltype(eval(std::declval<Tensor>())), Tensor>);
+  static_assert(std::is_same_v<decltype(eval(std::declval<Tensor&>())), const Tensor&>);
+  static_assert(std::is_same_v<decltype(eval(std::declval<const std::vector<Tensor>>())), std::vector<Tensor>>);
   Tensor x = ones({3});
   Tensor y = eval(sum(x * 2));
   CHECK(y.is_ready());

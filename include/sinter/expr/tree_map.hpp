@@ -18,12 +18,13 @@ SINTER_NAMESPACE_BEGIN
 namespace tree {
 namespace detail {
 
-/// The Tensors of an object in their order, and how many Scalars it has.
+/// The Tensors of an object in their order.
 struct Listed {
   std::vector<Tensor> tensors{};
   void tensor(const Tensor& x) { tensors.push_back(x); }
   void variable(const Variable& v) { tensors.push_back(v.value()); }
   void scalar(const Scalar&) {}
+  void dim(const Dim&) {}  // stays symbolic
   void fixed(std::int64_t) {}
 };
 
@@ -35,6 +36,7 @@ struct Replaced {
   void tensor(Tensor& x) { x = call(std::as_const(x), index++); }
   void scalar(Scalar&) {}
   void variable(const Variable&) {}
+  void dim(const Dim&) {}
   void fixed(std::int64_t) {}
 };
 

@@ -61,6 +61,7 @@ struct TensorsOf {
   void tensor(const Tensor& x) { list.push_back(x); }
   void variable(const Variable& v) { list.push_back(v.value()); }
   void scalar(const Scalar&) {}
+  void dim(const Dim&) {}
   void fixed(std::int64_t) {}
 
   template <class T>
@@ -83,10 +84,11 @@ const T& eval(const T& value, Location where = std::source_location::current()) 
   eval(In(value, where));
   return value;
 }
-template <std::same_as<Tensor> T>
-T eval(T&& value, Location where = std::source_location::current()) {
+template <class T>  // no reference: a temporary, const or not, is handed on by value
+  requires(std::same_as<std::remove_const_t<T>, Tensor>)
+std::remove_const_t<T> eval(T&& value, Location where = std::source_location::current()) {
   eval(In(std::as_const(value), where));
-  return std::move(value);
+  return std::forward<T>(value);
 }
 
 /// Runs whatever the tensors of a struct, tuple or container need, all at once, and hands it on: `eval(step(state));`.
@@ -103,9 +105,10 @@ const T& eval(const T& object, Location where = std::source_location::current())
   return object;
 }
 template <class T>
-  requires(!std::is_lvalue_reference_v<T> && !std::is_const_v<T> &&
-           (jit::jit_detail::HoldsTensors<T> || jit::jit_detail::ListOfTensors<T>))
-T eval(T&& object, Location where = std::source_location::current()) {
+  requires(!std::is_lvalue_reference_v<T> && std::constructible_from<std::remove_const_t<T>, T> &&
+           (jit::jit_detail::HoldsTensors<std::remove_const_t<T>> ||
+            jit::jit_detail::ListOfTensors<std::remove_const_t<T>>))
+std::remove_const_t<T> eval(T&& object, Location where = std::source_location::current()) {
   eval(std::as_const(object), where);
   return std::forward<T>(object);
 }
