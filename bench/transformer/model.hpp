@@ -1,4 +1,5 @@
-// A transformer as GPT-2 has them, and its training step with AdamW: what bench/transformer.cpp and transformer/turns.cpp time.
+// A transformer as GPT-2 has them, and its training step with AdamW: what bench/transformer.cpp and
+// transformer/turns.cpp time.
 #pragma once
 
 #include <sinter/sinter.hpp>

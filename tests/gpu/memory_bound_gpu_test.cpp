@@ -63,7 +63,7 @@ TEST_CASE("rows that a cluster of blocks shares are right, and the same bits in 
 
 TEST_CASE("rows that teams of blocks take one after the other are right, and the same bits in a CUDA graph") {
   if (is_missing()) SINTER_SKIP("no GPU");
-  // Each by itself: a kernel of more reductions than teams exchange is one of clusters (see the cases of cuda_source_test).
+  // Each by itself: a kernel of more reductions than teams exchange is one of clusters.
   const auto norm = [](Tensor x, Tensor y, Tensor w) { return Tensor(layer_norm(x + y, {x.shape()[1]}, w, w)); };
   const auto gradient = [](Tensor x, Tensor y, Tensor w) { return Tensor(y * (x - sum(x * y, {1}, keepdim)) * w); };
   // On the device: these are many numbers.

@@ -1,4 +1,5 @@
-// When a kernel may write a result over an operand, and which results are updates of which. A part of the memory planner.
+// When a kernel may write a result over an operand, and which results are updates of which. A part of the memory
+// planner.
 #pragma once
 
 #include <sinter/base/index.hpp>

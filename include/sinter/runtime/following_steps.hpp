@@ -71,7 +71,7 @@ std::unique_ptr<Launch> followed_launch(const Plan& plan, std::size_t number, La
   // The kernel's results may have been given the memory of what the operation was the last one to read.
   for (std::size_t i = 0; i < next.operands.size(); ++i) {
     if (!is_written_by(next, i)) continue;
-    // A thread may be refused memory in the midst of the launch: what is the caller's must be untouched until it has run.
+    // A thread may be refused memory in the midst of the launch: what is the caller's must be untouched until then.
     const BufferRef& to = next.operands[i];
     if (to.kind == BufferKind::output && plan.outputs()[plan.output_number(as_index(to.index))].donor >= 0)
       return nullptr;

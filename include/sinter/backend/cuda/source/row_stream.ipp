@@ -140,9 +140,9 @@ SINTER_DECL bool choose_stream(const BoundKernel& bound, const GpuNestOptions& o
   // Of a row and of all, for each multiprocessor. As measured on an H100: what clusters hold, they compute sooner.
   constexpr std::int64_t of_row = 992, of_short_walks = 1985, of_all = 1 << 17, least_rows = 16;
   const std::int64_t processors = options.device.multiprocessors;
-  if (options.device.capability < first_capability || !options.device.runs_blocks_at_once || options.is_grouped || bound.kernel.body.size() > heavy ||
-      shape.items < least_rows || shape.items * shape.length < of_all * processors ||
-      !row_stream_detail::is_streamable(bound, options, shape))
+  if (options.device.capability < first_capability || !options.device.runs_blocks_at_once || options.is_grouped ||
+      bound.kernel.body.size() > heavy || shape.items < least_rows ||
+      shape.items * shape.length < of_all * processors || !row_stream_detail::is_streamable(bound, options, shape))
     return false;
   const RowStream stream = row_stream(bound, walks);
   if (stream.walks > RowStream::most_walks || row_stream_detail::bytes_read(bound, stream) < 8 ||

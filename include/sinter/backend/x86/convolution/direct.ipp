@@ -107,8 +107,8 @@ class DirectLaunch final : public FollowableLaunch {
     constexpr std::int64_t enough_positions = 512, most_weight_bytes = 80 << 10;
     const std::int64_t most = most_window_rows(isa, 2), tiles = (n.positions[2] + most - 1) / most,
                        width = 2 * lanes(isa, n.dtype);
-    return isa == Isa::avx512 && n.outputs > 0 && n.outputs % width == 0 && n.depth() * width * n.element() <= most_weight_bytes &&
-           14 * n.positions[2] >= 13 * tiles * most &&
+    return isa == Isa::avx512 && n.outputs > 0 && n.outputs % width == 0 &&
+           n.depth() * width * n.element() <= most_weight_bytes && 14 * n.positions[2] >= 13 * tiles * most &&
            n.images * ConvolutionNumbers::product(n.positions) >= enough_positions;
   }
 
