@@ -41,8 +41,8 @@ if(sinter_has_cuda)
   target_include_directories(sinter_inline SYSTEM INTERFACE "${sinter_cuda_include_dir}")
 endif()
 
-# Those that are compiled for size stand last: of a function that several have the linker takes the first one's.
-set(sinter_parts core ops linalg fft expr passes kernel runtime reference x86 cuda jit io solvers dist cuda_source debug observe onnx)
+set(sinter_parts core ops linalg fft expr passes kernel runtime reference x86 cuda jit io solvers dist
+  cuda_source debug observe onnx)   # sinter_small_parts last: SinterStatic.cmake
 
 add_library(sinter_compiled STATIC)
 foreach(part IN LISTS sinter_parts)   # so that they compile side by side, and an edit rebuilds one

@@ -1,3 +1,7 @@
+# What runs once for a kernel, a file or a reader, and waits for another compiler, a disk or a person: made small. In a
+# library these stand last: of a function that several have the linker takes the first one's.
+set(sinter_small_parts "/(cuda_source|debug|observe|onnx)\\.cpp$")
+
 # What makes a static library of Sinter's definitions: here, and in projects that compile them from the headers.
 function(sinter_static_library target)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME sinter POSITION_INDEPENDENT_CODE ON CXX_EXTENSIONS OFF)
@@ -16,9 +20,8 @@ function(sinter_static_library target)
     target_link_options(${target} INTERFACE
       "$<$<AND:$<PLATFORM_ID:Linux>,$<NOT:$<BOOL:$<TARGET_PROPERTY:SINTER_KEEP_SECTIONS>>>>:LINKER:--gc-sections>")
   endif()
-  # What runs once for a kernel, a file or a reader, and waits for another compiler, a disk or a person: made small.
   get_target_property(sources ${target} SOURCES)
-  list(FILTER sources INCLUDE REGEX "/(cuda_source|debug|observe|onnx)\\.cpp$")
+  list(FILTER sources INCLUDE REGEX "${sinter_small_parts}")
   if(CMAKE_CXX_COMPILER_ID MATCHES "GNU|Clang")
     set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
   endif()

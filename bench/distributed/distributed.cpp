@@ -8,6 +8,8 @@
 //     --ranks 1,2  --precision tf32  --batch 8  --steps 20  --tiny  --graphs  --trace FILE (a timeline of three more
 //     steps); --graphs: steps as CUDA graphs, with the collectives inside
 //   bench_distributed all_reduce [RANKS]             256 MB
+#include "../transformer/model.hpp"
+
 #include <sinter/dist.hpp>
 
 #include <dlfcn.h>
@@ -71,16 +73,7 @@ struct Size {
 };
 constexpr Size tiny{2, 2, 32, 64, 16};
 
-struct Block {
-  Variable norm_1, shift_1, qkv, qkv_bias, out, out_bias, norm_2, shift_2, up, up_bias, down, down_bias;
-  SINTER_FIELDS(norm_1, shift_1, qkv, qkv_bias, out, out_bias, norm_2, shift_2, up, up_bias, down, down_bias)
-};
-struct Gpt {
-  Variable tokens, positions;
-  std::vector<Block> blocks;
-  Variable norm, shift;
-  SINTER_FIELDS(tokens, positions, blocks, norm, shift)
-};
+using bench::transformer::Block, bench::transformer::Gpt;
 
 /// As Radford et al. 2019: normal weights of deviation 0.02, those into the residual stream scaled by its length.
 Gpt make_gpt(const Size& size) {

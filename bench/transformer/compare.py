@@ -50,7 +50,8 @@ def calls_of(peer, options):
 
         if options.gpu:
             jax.config.update("jax_default_matmul_precision", "tensorfloat32" if options.gpu == "tf32" else "float32")
-        return {what: lambda t=what == "step": transformer.jax_call(t, extents) for what in CALLS}, jax.block_until_ready
+        make = {what: lambda t=what == "step": transformer.jax_call(t, extents) for what in CALLS}
+        return make, jax.block_until_ready
     import torch
 
     torch.set_num_threads(options.threads)

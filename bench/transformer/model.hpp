@@ -1,5 +1,5 @@
 // A transformer as GPT-2 has them, and its training step with AdamW: what bench/transformer.cpp and
-// transformer/turns.cpp time.
+// transformer/turns.cpp time; distributed/distributed.cpp has a step of its own for the same parameters.
 #pragma once
 
 #include <sinter/sinter.hpp>
